@@ -21,7 +21,7 @@ def fitting(text: str, width: int, start: int = 0) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or as much of it as fits before an ellipsis."""
+    """Truncate text to the width, with an ellipsis."""
     return text if fitting(text, width) == len(text) else f"{text[: fitting(text, width - 1)]}…"
 
 

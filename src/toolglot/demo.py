@@ -262,11 +262,11 @@ class DemoExchange(Struct, frozen=True):
 
     @property
     def sent(self) -> Json:
-        return _decoded(self.recording.request.data)
+        return _decode_body(self.recording.request.data)
 
     @property
     def got(self) -> Json:
-        return _decoded(self.recording.attempts[0].request.data)
+        return _decode_body(self.recording.attempts[0].request.data)
 
     @property
     def came_back(self) -> bytes:
@@ -287,7 +287,7 @@ class DemoExchange(Struct, frozen=True):
         return "".join(block.text for block in response.content if isinstance(block, Text))
 
 
-def _decoded(data: bytes) -> Json:
+def _decode_body(data: bytes) -> Json:
     value: Json = json.loads(data)
     return value
 
@@ -337,13 +337,13 @@ def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoEx
     ]
     print()
     for label, values in rows:
-        print(_labeled(label, json.dumps(values[0], ensure_ascii=False)))
+        print(_add_label(label, json.dumps(values[0], ensure_ascii=False)))
     _print_receipt(second)
     print()
     _print_text(second)
 
 
-def _labeled(label: str, text: str) -> str:
+def _add_label(label: str, text: str) -> str:
     """A line or a few, with the label in a column of its own, and long ids shortened."""
     column = " " * LABEL_WIDTH
     shown = re.sub(r"(call_\w{4})\w+", r"\1…", text)
@@ -369,12 +369,12 @@ def _print_receipt(exchange: DemoExchange, known: DemoExchange | None = None) ->
         return
     print(f"\n{_dim('Receipt:')}")
     for line in lines:
-        print(textwrap.indent(_wrapped(str(line), "  "), INDENT))
+        print(textwrap.indent(_wrap_text(str(line), "  "), INDENT))
         explanation = next(text for part, text in EXPLANATIONS.items() if part in str(line))
-        print(_dim(textwrap.indent(_wrapped(explanation), INDENT + "  ")))
+        print(_dim(textwrap.indent(_wrap_text(explanation), INDENT + "  ")))
 
 
-def _wrapped(text: str, indent: str = "") -> str:
+def _wrap_text(text: str, indent: str = "") -> str:
     return textwrap.fill(text, WIDTH - len(INDENT) - 2, subsequent_indent=indent, break_on_hyphens=False)
 
 
@@ -399,14 +399,14 @@ def _command() -> str:
 
 
 def _bold(text: str) -> str:
-    return _styled(text, "1")
+    return _add_style(text, "1")
 
 
 def _dim(text: str) -> str:
-    return _styled(text, "36")
+    return _add_style(text, "36")
 
 
-def _styled(text: str, code: str) -> str:
+def _add_style(text: str, code: str) -> str:
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else f"\x1b[{code}m{text}\x1b[0m"
 

@@ -85,7 +85,7 @@ def kind_of_status(status: int) -> ErrorKind:
 
 
 _GENERIC: frozenset[ErrorKind] = frozenset({"bad_request", "server"})
-"""Kinds that only say who is at fault."""
+"""Kinds that only distinguish client errors from server errors."""
 
 
 def kind_of_error(named: ErrorKind | None, status: int) -> ErrorKind:

@@ -32,7 +32,7 @@ class Form(Struct, frozen=True, kw_only=True):
     history: tuple[str, ...]
     """The members that hold the conversation; the first one is needed."""
     bare: Callable[[Any, Raw], Any]
-    """The element of that list around a result that stands alone; anything else as it is."""
+    """Wraps a single result in an element of that list. Returns anything else unchanged."""
 
 
 def form_of(dialect: Dialect) -> Form:

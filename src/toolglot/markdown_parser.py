@@ -108,7 +108,7 @@ def split_words(text: str, start: int, end: int, style: Style = ()) -> list[Styl
     return [StyledPiece(word[0], style, word.end()) for word in _WORDS.finditer(text, start, end)]
 
 
-def _escaped(text: str, at: int, final: bool, style: Style) -> _Mark | None:
+def _read_escape(text: str, at: int, final: bool, style: Style) -> _Mark | None:
     following = text[at + 1 : at + 2]
     if not following:
         return None if final else _Mark(doubt=True)
@@ -168,7 +168,7 @@ def _open_end(text: str, start: int, final: bool) -> _Mark | None:
 
 
 _READERS: dict[str, Callable[[str, int, bool, Style], _Mark | None]] = {
-    "\\": _escaped,
+    "\\": _read_escape,
     "`": _code,
     "*": _emphasis,
     "_": _emphasis,

@@ -196,7 +196,7 @@ class Router:
             ("patterns of aliases", self._alias_pattern),
             ("upstream/model", self._prefix),
             ("demo", self._demo),
-            ("models that upstreams list", self._listed),
+            ("models that upstreams list", self._find_listed),
             ("names that vendors own", self._vendor),
             ("default_upstream", self._default),
             ("the only upstream", self._only),
@@ -353,7 +353,7 @@ class Router:
             return None
         return self._target(DEMO, name, name, "the demo upstream is always available")
 
-    def _listed(self, name: str) -> Target | None:
+    def _find_listed(self, name: str) -> Target | None:
         listed = _find_name(self._served, name)
         place = self._served.get(listed)
         if place is not None:

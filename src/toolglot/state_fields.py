@@ -15,7 +15,7 @@ Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
 """Fields by name, each with the check of its value."""
 
 LENGTH = "$length"
-"""How many characters a text had. Clients join texts that stand side by side, and the state belongs to one of them."""
+"""Length of a text in characters. Clients join adjacent texts, and the state belongs to one of them."""
 
 STATE_ID = "$state_id"
 """The id of a call that carries state of its server (`Capabilities.id_state_mark`). The client gets another id."""

@@ -116,6 +116,8 @@ def test_what_a_model_holds_is_told_to_agents_that_can_be_told() -> None:
     claude = prepared("claude", window=40_000)
     assert claude.environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "40000"
     assert claude.settings["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "40000"
+    assert claude.environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "10000"
+    assert "CLAUDE_CODE_MAX_OUTPUT_TOKENS" not in claude.settings["env"]  # the user's settings win
     assert prepared("codex", window=40_000).arguments[-2:] == ["-c", "model_context_window=40000"]
     content = json.loads(prepared("opencode", window=40_000).environment["OPENCODE_CONFIG_CONTENT"])
     assert content["provider"]["toolglot"]["models"] == {"m": {"limit": {"context": 40_000, "output": 10_000}}}

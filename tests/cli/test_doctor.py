@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -19,7 +20,10 @@ from tests.cli.run import run
 from tests.cli.scripted_upstream import Asked, Said, said, scripted
 from tests.exchanges import JSON_NAMES
 from tests.store.turns import using
+from tests.waiting import until
+from toolglot.cli.agents import AGENTS
 from toolglot.cli.launch import own_gateway
+from toolglot.doctor.installed_agents import check_version
 from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS
 
 KEY = "sk-very-secret"
@@ -185,12 +189,54 @@ def test_the_place_for_the_store_is_looked_at(
     assert found(doctor("--offline")[1], "store")[:2] == expected
 
 
-def test_agents_on_the_path_are_told(machine: Path) -> None:
+def install_agent(machine: Path, script: str) -> str:
     program = machine / "bin" / "codex"
-    program.write_text("#!/bin/sh\n")
+    program.write_text(script)
     program.chmod(0o755)
+    return str(program)
+
+
+def test_agents_on_the_path_are_listed(machine: Path) -> None:
+    program = install_agent(machine, '#!/bin/sh\n[ "$*" = --version ] && echo 1.0\n')
     findings = doctor("--offline")[1]
-    assert found(findings, "agent", str(program)) == ("ok", "Codex: `toolglot launch codex`", None)
+    assert found(findings, "agent", program) == ("ok", "Codex: `toolglot launch codex`", None)
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("#!/bin/sh\nexit 3\n", "Codex does not start: exit status 3"),
+        (
+            "#!/bin/sh\nprintf 'file:///x.mjs:1\\n  await\\n\\nSyntaxError: bad\\n\\nNode.js v14\\n' >&2\nexit 1\n",
+            "Codex does not start: SyntaxError: bad",
+        ),
+        ("#!/bin/sh\necho 'Codex requires Node.js 20'\nexit 1\n", "Codex does not start: Codex requires Node.js 20"),
+        ("#!/nowhere/node\n", "Codex cannot be started: No such file or directory"),
+        ("not a program", "Codex cannot be started: Exec format error"),
+    ],
+)
+def test_an_agent_that_does_not_start_is_a_warning(machine: Path, script: str, problem: str) -> None:
+    program = install_agent(machine, script)
+    status, what, advice = found(doctor("--offline")[1], "agent", program)
+    assert (status, what) == ("warn", problem)
+    assert "npm install -g @openai/codex" in str(advice)
+    assert "toolglot launch codex" not in run("doctor", "--offline").stdout
+
+
+def test_an_agent_that_hangs_is_ended_with_its_children(machine: Path) -> None:
+    program = install_agent(machine, "#!/bin/sh\n/bin/sleep 1000 &\necho $! > child\nwait\n")
+    check = asyncio.run(check_version(AGENTS["codex"], program, {}, timeout=2))
+    assert check.problem == "does not start: `codex --version` gave no answer within 2 s"
+    child = int((machine / "child").read_text())
+    until(lambda: not is_running(child), "end of the child")
+
+
+def is_running(process: int) -> bool:
+    """A process that has ended and is not waited for counts as ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_traces_that_cannot_be_made_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

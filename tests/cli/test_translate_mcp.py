@@ -33,7 +33,7 @@ def test_tools_go_to_every_dialect_and_back(dialect: str) -> None:
     assert there.exit_code == 0
     assert there.stderr.splitlines()[:2] == [
         "note: tools[0].title: people see it, a model never does",
-        "loss: tools[0].annotations: only mcp understands it",
+        f"loss: tools[0].annotations: {dialect} has no known equivalent",
     ]
     back = translate(dialect, "mcp", "tools", there.stdout)
     known = {name: TOOL[name] for name in ("name", "description", "inputSchema")}
@@ -44,7 +44,8 @@ def test_tools_as_text_lose_what_is_told() -> None:
     result = translate("mcp", "text:hermes_json", "tools", [TOOL])
     assert '"name": "weather"' in result.stdout
     assert result.stderr == (
-        "note: tools[0].title: people see it, a model never does\nloss: tools[0].annotations: only mcp understands it\n"
+        "note: tools[0].title: people see it, a model never does\n"
+        "loss: tools[0].annotations: the target has no known equivalent\n"
     )
     assert translate("mcp", "text:hermes_json", "tools", [TOOL], "--strict").exit_code == 3
 
@@ -52,7 +53,7 @@ def test_tools_as_text_lose_what_is_told() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_result_goes_to_every_dialect_and_back(dialect: str) -> None:
     there = translate("mcp", dialect, "result", RESULT, *OF_CALL)
-    assert (there.exit_code, there.stderr) == (0, "loss: structuredContent: only mcp understands it\n")
+    assert (there.exit_code, there.stderr) == (0, f"loss: structuredContent: {dialect} has no known equivalent\n")
     assert len(json.loads(there.stdout)) == 1
     back = translate(dialect, "mcp", "result", there.stdout)
     assert json.loads(back.stdout) == {"content": RESULT["content"]}
@@ -61,7 +62,7 @@ def test_a_result_goes_to_every_dialect_and_back(dialect: str) -> None:
 def test_a_result_as_text() -> None:
     result = translate("mcp", "text:hermes_json", "result", RESULT, *OF_CALL)
     assert result.stdout == "<tool_response>\nRain.\n</tool_response>\n"
-    assert result.stderr == "loss: structuredContent: only mcp understands it\n"
+    assert result.stderr == "loss: structuredContent: the target has no known equivalent\n"
 
 
 def test_a_result_as_text_has_its_text_alone() -> None:

@@ -145,7 +145,7 @@ def test_paths_of_answers_are_those_of_the_wire() -> None:
     exchange = ExchangeCore("openai_chat", "gemini")
     exchange.response({"candidates": [first, {"content": parts}]})
     assert {str(line) for line in exchange.receipt} >= {
-        "loss: candidates[0].content.novel: only gemini understands it",
+        "loss: candidates[0].content.novel: openai_chat has no known equivalent",
         "loss: candidates[1]: further answers: the client's API carries one answer, and gets the first",
     }
     message = {"role": "assistant", "content": "a", "novel": 1}
@@ -153,8 +153,8 @@ def test_paths_of_answers_are_those_of_the_wire() -> None:
     exchange = ExchangeCore("anthropic", "openai_chat")
     exchange.response({"id": "x", "model": "m", "choices": [{**choice, "other": 1}, choice]})
     assert {str(line) for line in exchange.receipt} >= {
-        "loss: choices[0].message.novel: only openai_chat understands it",
-        "loss: choices[0].other: only openai_chat understands it",
+        "loss: choices[0].message.novel: anthropic has no known equivalent",
+        "loss: choices[0].other: anthropic has no known equivalent",
         "loss: choices[1]: further answers: the client's API carries one answer, and gets the first",
     }
 
@@ -163,4 +163,13 @@ def test_the_path_of_a_member_beside_a_function_is_that_of_its_tool() -> None:
     tool = {"type": "function", "function": {"name": "f"}, "novel": 1}
     exchange = ExchangeCore("openai_chat", "anthropic")
     exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [tool]})
-    assert "loss: tools[0].novel: only openai_chat understands it" in list(map(str, exchange.receipt))
+    assert "loss: tools[0].novel: anthropic has no known equivalent" in list(map(str, exchange.receipt))
+
+
+@pytest.mark.parametrize("upstream", [name for name in DIALECTS if name != "openai_chat"])
+def test_the_reason_for_an_unknown_member_does_not_claim_that_the_clients_api_has_it(upstream: str) -> None:
+    exchange = ExchangeCore("openai_chat", upstream)
+    exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}], "novel": 1})
+    assert [str(line) for line in exchange.receipt if "novel" in str(line)] == [
+        f"loss: novel: {upstream} has no known equivalent"
+    ]

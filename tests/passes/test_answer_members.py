@@ -116,7 +116,7 @@ def test_the_text_that_a_citation_quotes_goes_to_clients_that_have_a_place_for_i
     document = {**CHAT, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     body, lines = answered("openai_chat", "anthropic", document)
     assert body["content"][0]["citations"][0]["cited_text"] == "what it says"
-    assert "loss: content[0].citations[0].new: only openai_chat understands it" in lines
+    assert "loss: content[0].citations[0].new: anthropic has no known equivalent" in lines
     for target in ("openai_responses", "gemini"):
         assert [line for line in answered("openai_chat", target, document)[1] if "quote" in line], target
 
@@ -127,8 +127,8 @@ def test_what_gemini_says_of_a_candidate_is_told(target: str) -> None:
     said = {"finishMessage": "Done.", "avgLogprobs": -0.5, "safetyRatings": [rating]}
     document = {**GEMINI, "candidates": [{**GEMINI["candidates"][0], **said}]}
     _, lines = answered("gemini", target, document)
-    assert "note: candidates[0].avgLogprobs: only gemini understands it" in lines
-    assert "note: candidates[0].safetyRatings: only gemini understands it" in lines
+    assert f"note: candidates[0].avgLogprobs: {target} has no known equivalent" in lines
+    assert f"note: candidates[0].safetyRatings: {target} has no known equivalent" in lines
     assert "note: stop.detail: an explanation: the client's API has no place for it" in lines
 
 

@@ -87,7 +87,7 @@ def test_an_unknown_member_of_reasoning_is_reported(
     client: str, upstream: str, path: str, answer: dict[str, Any]
 ) -> None:
     lines = lines_of_answer(client, upstream, answer)
-    expected = [f"loss: content[0].news: only {upstream} understands it"]
+    expected = [f"loss: content[0].news: {client} has no known equivalent"]
     assert [line for line in lines if "news" in line] == ([] if client == upstream else expected)
 
 
@@ -133,7 +133,7 @@ def test_an_unknown_member_of_reasoning_in_a_history_is_reported(
     exchange = Exchange(client, upstream)
     exchange.request({**ASKED[client], **history}, model="m" if client == "gemini" else None)
     found = [str(line) for line in exchange.receipt if "news" in str(line)]
-    expected = [f"loss: messages[1].content[0].news: only {client} understands it"]
+    expected = [f"loss: messages[1].content[0].news: {upstream} has no known equivalent"]
     assert found == ([] if client == upstream else expected)
 
 
@@ -150,8 +150,8 @@ def test_references_and_the_signature_of_mistrals_thinking_are_reported() -> Non
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     answer = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     assert lines_of_answer("anthropic", "openai_chat", answer)[:2] == [
-        "loss: content[0].signature: only openai_chat understands it",
-        "loss: content[0].thinking.reference: only openai_chat understands it",
+        "loss: content[0].signature: anthropic has no known equivalent",
+        "loss: content[0].thinking.reference: anthropic has no known equivalent",
     ]
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     begin = {**chunk, "choices": [{"index": 0, "delta": {"role": "assistant", "content": [THINKING]}}]}
@@ -198,7 +198,7 @@ def test_what_bedrock_measures_is_noted_and_stays_within_its_dialect() -> None:
         {"type": "message_stop", **measured},
     ]
     assert lines_of_stream("openai_chat", "anthropic", events) == [
-        "note: message_stop.amazon-bedrock-invocationMetrics: only anthropic understands it"
+        "note: message_stop.amazon-bedrock-invocationMetrics: openai_chat has no known equivalent"
     ]
     exchange = Exchange("anthropic", "anthropic", verbatim=False)
     exchange.request(ASKED["anthropic"], stream=True)
@@ -213,8 +213,8 @@ def test_tokens_of_geminis_own_tools_are_noted() -> None:
     counts = {"promptTokenCount": 5, "toolUsePromptTokenCount": 30, "candidatesTokenCount": 2, "totalTokenCount": 37}
     lines = lines_of_answer("openai_chat", "gemini", {"candidates": [candidate], "usageMetadata": counts})
     assert lines == [
-        "note: usage.toolUsePromptTokenCount: toolUsePromptTokenCount 30: only gemini understands it; the counts that"
-        " others know are carried over",
+        "note: usage.toolUsePromptTokenCount: toolUsePromptTokenCount 30: openai_chat has no known equivalent;"
+        " the usual counts are carried over",
     ]
 
 
@@ -224,8 +224,8 @@ def test_a_total_beyond_the_sum_is_told_with_its_number() -> None:
     for client in ("openai_chat", "openai_responses", "anthropic"):
         lines = lines_of_answer(client, "gemini", {"candidates": [candidate], "usageMetadata": counts})
         assert lines == [
-            "note: usage.totalTokenCount: totalTokenCount 50: only gemini understands it; the counts that others know"
-            " are carried over",
+            f"note: usage.totalTokenCount: totalTokenCount 50: {client} has no known equivalent;"
+            " the usual counts are carried over",
         ]
 
 

@@ -25,13 +25,44 @@ def marks(one: Any, other: Any) -> list[str]:
         ({"a": 5}, {"b": 5}, ['only "a": 5']),
         ({"system": "Be brief."}, {"content": ["Be brief."]}, ['moved "system": "Be brief."']),
         ({"a": "ok"}, {"b": "ok"}, ['only "a": "ok"']),
-        ({"a": "x", "b": {"a": "x"}}, {"a": "x"}, ['same "a": "x"', 'only "a": "x"']),
-        ({"a": {}, "b": [], "c": None}, {}, ['only "c": null']),
+        (
+            {"a": "x", "b": {"a": "x"}},
+            {"a": "x"},
+            ['same "a": "x"', 'only "b": {', 'only "a": "x"', "only }"],
+        ),
+        (
+            {"a": {}, "b": [], "c": None},
+            {"a": {}},
+            ['same "a": {}', 'only "b": []', 'only "c": null'],
+        ),
         ({"a:b": 'say "x": y,'}, {"a:b": 'say "x": y,'}, ['same "a:b": "say \\"x\\": y,"']),
     ],
 )
 def test_values_are_found_wherever_they_are(one: Any, other: Any, marked: list[str]) -> None:
     assert marks(one, other) == marked
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "marked"),
+    [
+        ({"a": {"b": 1}}, {}, ['only "a": {', 'only "b": 1', "only }"]),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, ['only "b": 1']),
+        ({"a": {"b": 1}}, {"c": {"b": 1}}, ['moved "a": {', 'same "b": 1']),
+        ({"a": [{"b": [7]}]}, {}, ['only "a": [', "only {", 'only "b": [', "only 7", "only ]", "only }", "only ]"]),
+        ({"a": [{"b": 1}, {"c": 1}]}, {"a": [{"b": 1}]}, ['same "b": 1', "only {", 'only "c": 1', "only }"]),
+        ({"a": {"x": {"b": 1}}}, {"x": {"c": 1}}, ['moved "a": {', 'only "b": 1']),
+    ],
+)
+def test_an_object_or_array_is_marked_if_its_name_or_all_of_its_contents_differ(
+    one: Any, other: Any, marked: list[str]
+) -> None:
+    assert marks(one, other) == marked
+
+
+@pytest.mark.parametrize("text", ['{\n  "a": {\n    "b": 1', "{\n  }\n}\n}", '[\n  "a", \n\n]'])
+def test_a_body_that_was_cut_or_is_broken_has_a_mark_for_each_line(text: str) -> None:
+    lines = read_json_lines(text)
+    assert [line for line, _ in mark_lines(lines, [])] == lines
 
 
 def test_the_same_text_may_be_escaped_in_two_ways() -> None:
@@ -58,6 +89,14 @@ def test_a_page_marks_what_is_in_one_request_alone() -> None:
     assert '<pre class="moved"><i>~</i>  &quot;system&quot;: &quot;Be brief.&quot;,</pre>' in shown
     assert '<pre class="only"><i>+</i>  &quot;stream&quot;: true</pre>' in shown
     assert "<pre><i></i>  &quot;n&quot;: 1" in shown
+
+
+def test_a_page_marks_the_line_that_opens_a_differing_member() -> None:
+    shown = page({"thinking": {"budget": 5}, "input_schema": {"k": 1}}, {"parameters": {"k": 1}, "options": [True]})
+    assert '<pre class="only"><i>-</i>  &quot;thinking&quot;: {</pre>' in shown
+    assert '<pre class="moved"><i>~</i>  &quot;input_schema&quot;: {</pre>' in shown
+    assert '<pre class="moved"><i>~</i>  &quot;parameters&quot;: {</pre>' in shown
+    assert '<pre class="only"><i>+</i>  &quot;options&quot;: [</pre>' in shown
 
 
 def test_long_runs_without_a_difference_and_long_values_are_folded() -> None:

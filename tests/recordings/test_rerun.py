@@ -86,7 +86,7 @@ def test_explaining_a_strict_refusal_tells_each_loss_once(tmp_path: Path) -> Non
         assert running.ask("anthropic", body=asked).status == 400
     (recording,) = read_all(tmp_path)
     said = make_timeline(recording).totals
-    assert "\n".join(said).count("only anthropic understands it") == 1
+    assert "\n".join(said).count("openai_chat has no known equivalent") == 1
     assert said[0].startswith("receipt: loss: inference_geo:")
     assert said[-1] == "error bad_request: refused, because it would lose what the receipt tells"
 

@@ -45,7 +45,7 @@ def open_envelope(meta: Any) -> Any:
 
 
 class ResultEnvelopes:
-    """Our requests whose results are to be wrapped."""
+    """Requests of this client whose results must be wrapped."""
 
     def __init__(self) -> None:
         # Some servers convert a request's numeric id to a string, and the SDK accepts that.

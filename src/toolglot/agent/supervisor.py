@@ -36,7 +36,7 @@ _CONNECTION_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "protoc
 
 
 class EndedError(Exception):
-    """A connection is over, or never existed. The message says why, and may contain secrets. `by_itself`: the server's
+    """A connection ended or could not be made. The message says why, and may contain secrets. `by_itself`: the server's
     program was running, and exited."""
 
     def __init__(self, why: str, *, by_itself: bool = False) -> None:

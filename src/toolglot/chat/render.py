@@ -95,8 +95,8 @@ class MarkdownRenderer:
             self._end_line()
             self._line = part
             self._new = len(part)
-        # Words are shown whole, so there is nothing new to show inside one: many models write letter by letter, and
-        # each letter would cost as much as all that is held back.
+        # Words are shown whole, so nothing new can be shown inside one. Many models write letter by letter, and each
+        # check would cost as much as checking all held text.
         new = self._line[len(self._line) - min(self._new, RECHECK_CHARS) :]
         if self._line and (self._opening is None or len(new) == RECHECK_CHARS or any(map(str.isspace, new))):
             self._new = 0

@@ -73,7 +73,7 @@ class Screen:
             self._held = self._held if self._held is not None else []
 
     def release(self, first: str = "") -> None:
-        """The question is over. `first` ends its line, if no answer did."""
+        """End the question. `first` ends its line if no answer did."""
         with self._lock:
             held, self._held = self._held or [], None
             self._write(self._beside, first)

@@ -64,8 +64,7 @@ class ChatSetup(Struct, frozen=True, kw_only=True):
 async def prepare_chat(
     options: ChatOptions, environ: Mapping[str, str], transport: Transport, choose: ChooseModel | None = None
 ) -> ChatSetup:
-    """Raises `ConfigError`, also for an unknown model or server, and if there are several models and nobody to
-    `choose` one."""
+    """Raises `ConfigError`, also for an unknown model or server, and if there are several models and no `choose`."""
     config, file, notes = load_options(options.start_options, environ)
     local = await probe_local(environ, own_port=config.server.port) if config.discover else Discovery()
     assembled = assemble(config, environ, local)

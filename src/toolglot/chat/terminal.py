@@ -253,8 +253,7 @@ class Dialogue:
 
 
 def _was_written(screen: Screen) -> bool:
-    """Tell whether all of the answer could be written. A reader that wants no more of it, like `head`, has what it
-    wants."""
+    """Whether the answer was written completely. A reader that stops early, like `head`, is not a failure."""
     failure = screen.failure
     if failure is None or isinstance(failure, BrokenPipeError):
         return True

@@ -101,6 +101,8 @@ _CLAUDE_MODELS = {
 # is blocked. `disable` is the only value of this setting.
 _CLAUDE_PERMISSIONS = {"disableAutoMode": "disable"}
 _CLAUDE_WINDOW = {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{window}"}
+# It asks for answers of up to 32,000 tokens, which a small window has no room for. A limit in the user's settings wins.
+_CLAUDE_OUTPUT = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "{output}"}
 
 _OPENCODE = {
     "provider": {
@@ -138,7 +140,9 @@ AGENTS = {
             with_model=AgentSettings(
                 environment=_CLAUDE_MODELS, arguments=("--model", "{model}"), settings={"env": _CLAUDE_MODELS}
             ),
-            with_window=AgentSettings(environment=_CLAUDE_WINDOW, settings={"env": _CLAUDE_WINDOW}),
+            with_window=AgentSettings(
+                environment={**_CLAUDE_WINDOW, **_CLAUDE_OUTPUT}, settings={"env": _CLAUDE_WINDOW}
+            ),
             usual_model="claude-sonnet-4-5",
             first_request=20_000,
         ),

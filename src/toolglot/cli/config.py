@@ -36,7 +36,7 @@ def config() -> None:
 @file_argument
 def check(file: Path | None) -> None:
     """Check FILE and report every problem. Default: ./toolglot.toml, .yaml or .yml, then the user's configuration."""
-    loaded, assembled = _loaded(file)
+    loaded, assembled = _load_both(file)
     if loaded.doubts:
         exit_bad_config(loaded.doubts)
     whole = assembled.config
@@ -59,7 +59,7 @@ def schema() -> None:
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file.")
 def explain(model: str, file: Path | None) -> None:
     """Show where a request for MODEL goes, and why. Local servers are not contacted."""
-    loaded, assembled = _loaded(file)
+    loaded, assembled = _load_both(file)
     click.echo(f"{visible(str(loaded.path)) if loaded.path else NO_FILE}")
     routes = make_router(assembled.config)
     for tried, said in routes.explain(model):
@@ -126,7 +126,7 @@ def init(file: Path) -> None:
     click.echo(f"{visible(str(file))}: written; check it with `toolglot config check`")
 
 
-def _loaded(file: Path | None) -> tuple[Loaded, Assembled]:
+def _load_both(file: Path | None) -> tuple[Loaded, Assembled]:
     try:
         loaded = load_config(file, os.environ)
     except ConfigError as error:

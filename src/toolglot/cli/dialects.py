@@ -97,7 +97,7 @@ def dialects(as_json: bool, as_markdown: bool) -> None:
         click.echo("\n".join(_markdown()))
         return
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(_described(), order="sorted"), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(_describe_all(), order="sorted"), indent=2))
         return
     _show()
 
@@ -137,7 +137,7 @@ def _markdown() -> list[str]:
     return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
 
 
-def _described() -> dict[str, object]:
+def _describe_all() -> dict[str, object]:
     return {name: _describe(dialect) for name, dialect in DIALECTS.items()}
 
 

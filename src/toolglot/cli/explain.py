@@ -149,10 +149,10 @@ def _of_recording(file: Path, data: bytes) -> Timeline:
         exit_unreadable(
             file, str(error) if begins else "this is not a recorded exchange; a plain stream needs --from and --to"
         )
-    return make_timeline(recording, replayed=_replayed(recording))
+    return make_timeline(recording, replayed=_replay_recording(recording))
 
 
-def _replayed(recording: Recording) -> Comparison | str:
+def _replay_recording(recording: Recording) -> Comparison | str:
     """Return the result of `toolglot replay`, so that both commands agree."""
     try:
         with quietly():

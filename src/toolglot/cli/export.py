@@ -277,7 +277,7 @@ def _read(job: ExportJob) -> SourceConversation:
 
     conversation = read(wanted)
     if job.wanted is not None and wanted is None:
-        name = _numbered(int(job.wanted), conversation)
+        name = _pick_by_number(int(job.wanted), conversation)
         conversation = conversation if name == conversation.name else read(name)
     _print_chosen(job, conversation)
     return conversation
@@ -307,7 +307,7 @@ def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
     return meant[0]
 
 
-def _numbered(number: int, conversation: SourceConversation) -> str:
+def _pick_by_number(number: int, conversation: SourceConversation) -> str:
     if not 1 <= number <= len(conversation.all):
         told = count_noun(len(conversation.all), "conversation")
         raise click.BadParameter(
@@ -375,6 +375,6 @@ def _time_of(file: Path) -> str:
             head = decoder.decode(lines.readline(MAX_HEAD_BYTES))
     except OSError as error:
         exit_unreadable(file, error.strerror or str(error))
-    except (ValueError, DecodeError):  # it will be told where it is read
+    except (ValueError, DecodeError):  # reported when the file is read
         return ""
     return head.time if isinstance(head, RecordingHead) else ""

@@ -35,21 +35,21 @@ def _alternatives(tokens: list[str]) -> list[str]:
         if token == "|":
             done, names = done + names, [""]
         elif token == "(?!":
-            names = _joined(names, [_refused(_alternatives(tokens))])
+            names = _join_parts(names, [_exclude_tails(_alternatives(tokens))])
         elif token in ("(", "(?:"):
-            names = _joined(names, _alternatives(tokens))
+            names = _join_parts(names, _alternatives(tokens))
         else:
-            names = _joined(names, [_text(token)])
+            names = _join_parts(names, [_text(token)])
     return done + names
 
 
-def _joined(heads: Iterable[str], tails: Iterable[str]) -> list[str]:
+def _join_parts(heads: Iterable[str], tails: Iterable[str]) -> list[str]:
     tails = list(dict.fromkeys(tails))
     return [head + tail for head in heads for tail in tails]
 
 
-def _refused(tails: list[str]) -> str:
-    """A mark for how a name must not go on. A digit there only keeps a version apart from a date."""
+def _exclude_tails(tails: list[str]) -> str:
+    """Mark the continuations that a name must not have. A lone digit only separates a version from a date."""
     return "" if tails == [_DIGIT] else f"!{'|'.join(_without_later(tails))}!"
 
 
@@ -76,6 +76,6 @@ def _tidy(name: str) -> str:
 
 
 def _open(name: str) -> str:
-    """The name, which may go on; behind a plus that need not be said."""
+    """Let a name continue with anything. After a plus it does so already."""
     name = name.replace("+*", "+")
     return name if name.endswith(("+", "*")) else f"{name}*"

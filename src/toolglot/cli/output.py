@@ -53,7 +53,7 @@ def is_replaced(output: Path) -> bool:
     """Tell whether this is a regular file, or does not exist yet. Anything else is written into."""
     path = output
     for _ in range(_LINKS):
-        if path.parts[:2] == ("/", "proc"):  # a handle of this process, whatever is behind it
+        if path.parts[:2] == ("/", "proc"):  # a handle of this process
             return False
         if not path.is_symlink():
             break

@@ -174,7 +174,7 @@ def _lines(told: dict[str, Any], *, brief: bool) -> Iterator[str]:
     if not made.comparison.differs:
         yield f"{name}: the recorded part is the same{missing}" if missing else f"{name}: the same"
     else:
-        yield f"{name}: {_counted(made)}{missing}"
+        yield f"{name}: {_summarize_differences(made)}{missing}"
         if not brief:
             yield from _parts(told["recording"], made)
     if "body" in told:
@@ -185,7 +185,7 @@ def _safe(body: str) -> str:
     return "\n".join(map(visible, body.split("\n")))
 
 
-def _counted(made: Rerun) -> str:
+def _summarize_differences(made: Rerun) -> str:
     """Summarize how much differs, and where the first difference is."""
     comparison = made.comparison
     numbers = {

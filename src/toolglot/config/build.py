@@ -113,7 +113,7 @@ class RecordBuilder:
         made: dict[str, Any] = {}
         for name, inner in value.items():
             if name not in hints:
-                self.add_problem((*path, name), "unknown field", _suggested(name, hints))
+                self.add_problem((*path, name), "unknown field", _suggest_name(name, hints))
             else:
                 made[name] = self.value(hints[name], inner, (*path, name))
         required = {field.name for field in fields(kind) if field.required}
@@ -198,7 +198,7 @@ def _valid_fields(made: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in made.items() if value is not INVALID}
 
 
-def _suggested(name: str, hints: Mapping[str, Any]) -> str:
+def _suggest_name(name: str, hints: Mapping[str, Any]) -> str:
     simple = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()
     other = OTHER_NAMES.get(simple, OTHER_NAMES.get(simple.replace("_", "")))
     return f"did you mean `{other}`?" if other in hints else one_of(simple, hints)

@@ -80,7 +80,7 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
         problems.append(problem(("store", "path"), told, "or use `serve --store FILE`"))
     for name, upstream in config.upstreams.items():
         url = complete_upstream(name, upstream, builder.environ).base_url or ""
-        if address_problem(url) is not None:  # of a variable: told at the start
+        if address_problem(url) is not None:  # from a variable: reported at startup
             continue
         parts = urlsplit(url)
         if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):

@@ -40,7 +40,7 @@ def json_schema() -> dict[str, Any]:
     """Return the schema, as plain values."""
     (root,), definitions = msgspec.json.schema_components((schema.Config,), ref_template="#/$defs/{name}")
     for name, definition in definitions.items():
-        _described(definition, _RECORDS[name])
+        _add_descriptions(definition, _RECORDS[name])
     definitions["Capabilities"] = _quirks()
     for name in ("UpstreamConfig", "ModelConfig"):
         of_record = definitions[name]["properties"]
@@ -73,7 +73,7 @@ def text() -> str:
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
-def _described(definition: dict[str, Any], record: type[Struct]) -> None:
+def _add_descriptions(definition: dict[str, Any], record: type[Struct]) -> None:
     names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
     for field, description in docstrings(record):
         definition["properties"][names[field]].setdefault("description", description)
@@ -95,7 +95,7 @@ def _quirks() -> dict[str, Any]:
     for record in RECORDS.values():
         _, components = msgspec.json.schema_components((record,))
         definition = components[record.__name__]
-        _described(definition, record)
+        _add_descriptions(definition, record)
         properties |= definition["properties"]
     for property_schema in properties.values():
         property_schema.pop("default", None)

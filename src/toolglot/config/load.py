@@ -77,10 +77,10 @@ def load_config(
 def read_config(
     document: Document, environ: Mapping[str, str], path: Path | None = None, mcp_files: Sequence[Path] = ()
 ) -> Loaded:
-    """The configuration in this document, and what is to be said about it.
+    """Parse the configuration in a document, and collect notices about it.
 
     Raises:
-        ConfigError: it is wrong.
+        ConfigError: the configuration is invalid.
     """
     builder = RecordBuilder(document, environ)
     value = {name: inner for name, inner in document.value.items() if name not in (SCHEMA_KEY, *OWN_ROOTS)}

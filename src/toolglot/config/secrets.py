@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(
     r"|webhook|conn(?:ection)?[_-]?str|(?<![a-z])(?:pat|pass|pw|sig)(?![a-z])",
     re.IGNORECASE,
 )
-"""Names that indicate a secret: short words only if they stand alone (not `PATH`), and no `GIT_AUTHOR_NAME`."""
+"""Names that indicate a secret: short words only as whole words (not `PATH`), and no `GIT_AUTHOR_NAME`."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _USAGE_WORDS = frozenset(
     {"basic", "bearer", "oauth2", "header", "cookie", "session", "password", "required", "optional"}

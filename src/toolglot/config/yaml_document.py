@@ -26,7 +26,7 @@ def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
         ConfigError: it is not YAML, or more than plain values.
     """
     try:
-        return _parsed(text, file)
+        return _parse_text(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "it cannot be read"
@@ -39,7 +39,7 @@ def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
         raise ConfigError([Problem(file=file, message="nested too deeply")]) from None
 
 
-def _parsed(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
+def _parse_text(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()

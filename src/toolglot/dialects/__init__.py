@@ -26,7 +26,7 @@ DEFAULT = "openai_chat"
 STORED = "openai_responses"
 """The API whose responses and conversations the gateway can store for its clients."""
 RICHEST = "anthropic"
-"""What the terminal chat speaks to the gateway: reasoning, results and errors of tools all have a place in it."""
+"""The dialect that the terminal chat uses: it has a place for reasoning, tool results and tool errors."""
 
 
 class Dialects(Mapping[str, Dialect]):

@@ -14,6 +14,7 @@ from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
 from toolglot.doctor import machine, models, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.doctor.installed_agents import find_agents
 from toolglot.doctor.mcp_servers import examine_servers
 from toolglot.doctor.save_verdicts import save_verdicts
 from toolglot.gateway.gateway import Gateway
@@ -46,7 +47,7 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
     for finding in (
         *machine.check_python(),
         *machine.check_tracing(environ),
-        *machine.find_agents(environ.get("PATH")),
+        *await find_agents(environ),
     ):
         yield finding
     try:

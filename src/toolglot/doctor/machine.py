@@ -1,4 +1,4 @@
-"""Check the machine: Python, the port, the store's location, the keys, the agents. Sends and writes nothing."""
+"""Check the machine: Python, the port, the store's location, the keys. Sends and writes nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from toolglot import __version__
 from toolglot.cli.agents import AGENTS, Agent
@@ -134,18 +132,3 @@ def largest_agent(path: str | None) -> Agent | None:
     """The installed agent with the largest first request."""
     found = [agent for agent in AGENTS.values() if agent.first_request and shutil.which(agent.command, path=path)]
     return max(found, key=lambda agent: agent.first_request or 0, default=None)
-
-
-def find_agents(path: str | None) -> list[Finding]:
-    """Find the coding agents that can be launched here."""
-    found = {agent.name: where for agent in AGENTS.values() if (where := shutil.which(agent.command, path=path))}
-    findings = [
-        replace(
-            ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where), command=("toolglot", "launch", name)
-        )
-        for name, where in found.items()
-    ]
-    if not findings:
-        known = ", ".join(agent.title for agent in AGENTS.values())
-        findings.append(ok("agent", f"no agent that `toolglot launch` supports is installed: {known}"))
-    return findings

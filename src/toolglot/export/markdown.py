@@ -53,7 +53,7 @@ def render_markdown(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _part(part: PagePart) -> str:
-    return _FORMS.get(part.kind, _labelled)(part)
+    return _FORMS.get(part.kind, _add_label)(part)
 
 
 def _text(part: PagePart) -> str:
@@ -71,7 +71,7 @@ def _result(part: PagePart) -> str:
     return "\n\n".join((_label(part), *(texts or ["(nothing)"])))
 
 
-def _labelled(part: PagePart) -> str:
+def _add_label(part: PagePart) -> str:
     if not part.text:
         return _label(part)
     return f"{_label(part)}\n\n{fence_text(make_visible(part.text), 'json' if part.is_code else '')}"

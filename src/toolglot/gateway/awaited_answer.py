@@ -52,7 +52,7 @@ class AwaitedAnswer:
     # The caller
 
     async def next_command(self) -> ClientCommand | None:
-        """What is to be written to the client next; None once the flow has ended."""
+        """Return the next piece for the client, or None once the flow has ended."""
         if not self._is_started:
             self._is_started = True
             self._driver.start()
@@ -90,7 +90,7 @@ class AwaitedAnswer:
         self._driver.stop(error)
 
     async def aclose(self) -> None:
-        """End the flow, wherever it is, and give up the upstream's reply."""
+        """End the flow in any state, and abandon the upstream's reply."""
         if self._is_closed:
             return
         self._is_closed = True

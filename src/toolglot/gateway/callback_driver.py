@@ -1,4 +1,4 @@
-"""Runs an answer flow from the sockets' callbacks: no task, future or timer for a request that is sent once.
+"""Run an answer flow from socket callbacks, without a task, future or timer for a request that is sent once.
 
     client ─ request ─▶ start ─▶ flow ─▶ Send ─▶ upstream/http_client
     client ◀─ bytes ──── flow ◀─ on_head, on_body, on_end, on_whole, on_broken
@@ -6,8 +6,8 @@
 The client is an `AnswerClient`: a connection (`client_request.py`), or a caller in this process that awaits the pieces
 of the answer (`awaited_answer.py`).
 
-A task exists while a connection is opened and while the flow awaits something, a timer while a retry waits. Everything
-else that depends on time is found by one sweep over all drivers (`sweep.py`).
+A task exists while a connection opens and while the flow awaits something; a timer exists while a retry waits. One
+sweep over all drivers (`sweep.py`) handles everything else that depends on time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AnswerClient(Protocol):
 
     @property
     def full(self) -> bool:
-        """It has not taken yet what was written before."""
+        """Whether earlier writes are still buffered."""
         ...
 
     def begin(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> None:
@@ -93,7 +93,7 @@ class AnswerClient(Protocol):
         ...
 
     def fail(self, context: FlowContext, failure: Exception, now: float) -> None:
-        """Write an error in place of an answer, which an exception of the flow has ended."""
+        """Write an error in place of an answer after the flow raised an exception."""
         ...
 
     def close(self, context: FlowContext, now: float) -> None:
@@ -105,14 +105,14 @@ class AnswerClient(Protocol):
         ...
 
     def drained(self) -> None:
-        """The rest of the upstream's stream is read or given up, some time after the answer was complete."""
+        """The rest of the upstream's stream was read or abandoned. Called after the answer was complete."""
         ...
 
 
 class CallbackDriver(Struct, eq=False):
     """One flow between a client and an upstream's connection.
 
-    `response_complete`, `response_started`, `keep_alive` and `disconnected` are what uvicorn asks a cycle for.
+    uvicorn reads `response_complete`, `response_started`, `keep_alive` and `disconnected` from a cycle.
     """
 
     _client: AnswerClient
@@ -123,32 +123,32 @@ class CallbackDriver(Struct, eq=False):
     _sweep: DriverSweep
     record: RequestRecord
     _touched: float
-    """When something was written last, or was seen to have been."""
+    """Time of the last write, or of the last check that found one."""
     _upstream_touched: float
-    """When the upstream said something last."""
+    """Time of the last data from the upstream."""
     _is_streaming: bool
     _turn: int = 0
-    """Counts what the flow has waited for: a reply that it has given up is not told any more."""
+    """Counts the operations of the flow, so that outcomes of an abandoned reply can be ignored."""
     _seen_out: int = 0
     _seen_left: int = 0
     _answer_limit: int = 0
     _limit: int = 0
     _left: int = 0
-    """Bytes that the reply may still have."""
+    """Bytes that the reply may still contain."""
     _status: int = 0
     _headers: Mapping[str, str] = {}
     _collected: list[bytes] | None = None
-    """The body of a reply that is wanted whole."""
+    """Collects the body of a reply that is not streamed."""
     _deferred: deque[Outcome] | None = None
-    """What the upstream says while the flow waits for something else."""
+    """Outcomes that arrived while the flow waited for something else."""
     _is_awaiting: bool = False
     _is_offloading: bool = False
     _sending: InFlightRequest | None = None
     _reply: Reply | None = None
     _task: asyncio.Task[None] | None = None
-    """Opens a connection, or reads a reply."""
+    """Task that opens a connection or reads a reply."""
     _drain: ReplyDrain | None = None
-    """Reads the rest of the reply before."""
+    """Task that reads the rest of the previous reply."""
     _awaited: asyncio.Task[None] | None = None
     _room: asyncio.Future[None] | None = None
     _backoff: asyncio.TimerHandle | None = None
@@ -167,7 +167,7 @@ class CallbackDriver(Struct, eq=False):
     # The flow
 
     def _step(self, outcome: Outcome) -> None:
-        """Report what has happened and do what the flow says, until it waits."""
+        """Send an outcome to the flow and run its commands until it waits."""
         try:
             command = self._resume(outcome)
             while True:
@@ -177,17 +177,17 @@ class CallbackDriver(Struct, eq=False):
                     if not self._deferred or self._is_awaiting:
                         return
                     command = self._resume(self._next_outcome())
-                elif self._obey(command):
+                elif self._run_command(command):
                     command = self._resume(None)
                 else:
                     return
         except StopIteration as end:
             self._end(end.value)
-        except Exception as failure:  # a defect of ours
+        except Exception as failure:  # a bug in the gateway
             self._fail(failure)
 
     def _next_outcome(self) -> Outcome:
-        """What the upstream said while the flow waited for something else."""
+        """Return the next outcome that arrived while the flow waited for something else."""
         assert self._deferred
         outcome = self._deferred.popleft()
         if not self._deferred:
@@ -196,7 +196,7 @@ class CallbackDriver(Struct, eq=False):
                 self._sending.resume()
         return outcome
 
-    def _obey(self, command: Command) -> bool:
+    def _run_command(self, command: Command) -> bool:
         """Run a command other than a write. Returns whether the flow continues at once."""
         if type(command) is Send:
             self._call(command)
@@ -211,7 +211,7 @@ class CallbackDriver(Struct, eq=False):
             self._drop()
             self._deferred = None
             self._turn += 1
-            self._backoff = self._loop.call_later(command.seconds, self._elapse)
+            self._backoff = self._loop.call_later(command.seconds, self._end_delay)
             return False
         else:
             assert isinstance(command, (Await, Offload))
@@ -227,7 +227,7 @@ class CallbackDriver(Struct, eq=False):
         if self._sending is not None:
             self._sending.pause()
 
-    def _elapse(self) -> None:
+    def _end_delay(self) -> None:
         self._backoff = None
         self._step(ELAPSED)
 
@@ -245,7 +245,7 @@ class CallbackDriver(Struct, eq=False):
         if self.disconnected:
             return
         self._awaited, self._is_awaiting, self._is_offloading = None, False, False
-        self._go_on_reading()
+        self._resume_reading()
         if not self._deferred:
             self._deferred = None
             if self._sending is not None and not self._client.full:
@@ -270,7 +270,7 @@ class CallbackDriver(Struct, eq=False):
                 destination = transport.destination(call.url)
                 call = PreparedCall(destination, request_head(call, destination), call.body, call.timeouts)
             except TransportError as error:
-                self._loop.call_soon(self._hear, Failed(error))
+                self._loop.call_soon(self._deliver, Failed(error))
                 return
         self._sending = transport.begin(call.destination, call.head, call.body, call.timeouts, self)
         if self._sending is None:
@@ -293,12 +293,12 @@ class CallbackDriver(Struct, eq=False):
         try:
             self._reply = reply = await transport.send(call)
         except TransportError as error:
-            self._hear_of(turn, Failed(error))
+            self._deliver_for(turn, Failed(error))
         else:
             await self._read(reply)
 
     async def _read(self, reply: Reply) -> None:
-        """Read a reply in a task: one of another transport, or one that is packed."""
+        """Read a reply in a task: a reply of another transport, or a compressed one."""
         turn = self._turn
         try:
             if is_answer(reply.status, reply.headers) and self._is_streaming:
@@ -319,13 +319,13 @@ class CallbackDriver(Struct, eq=False):
         if self._turn == turn:
             self._reply = None
             reply.close()
-            self._hear(outcome)
+            self._deliver(outcome)
         elif self._drain is not None and self._is_drained(reply):
             reply.close()
             self._drain.on_end()
 
     def _must_wait(self, turn: int) -> bool:
-        """Whether a reply is read faster than the client, or the flow, takes it."""
+        """Whether a reply arrives faster than the client or the flow accepts it."""
         is_full = self._client.full or self._is_awaiting
         return is_full and self._turn == turn and not self.response_complete
 
@@ -333,18 +333,18 @@ class CallbackDriver(Struct, eq=False):
         return self._drain is not None and self._drain.reply is reply
 
     async def _has_room(self) -> None:
-        """Wait until the client, or the flow, may have taken what was read before."""
+        """Wait until the client or the flow may have accepted the earlier data."""
         if self._room is None:
             self._room = self._loop.create_future()
         await self._room
 
-    def _hear_of(self, turn: int, outcome: Outcome) -> None:
+    def _deliver_for(self, turn: int, outcome: Outcome) -> None:
         if self._turn == turn:
-            self._hear(outcome)
+            self._deliver(outcome)
 
     def _begin_body(self, headers: Mapping[str, str]) -> None:
         self._limit = self._left = self._seen_left = self._answer_limit
-        self._hear(ReplyBegun(headers))
+        self._deliver(ReplyBegun(headers))
 
     def _limit_of(self, status: int, headers: Mapping[str, str]) -> int:
         return self._answer_limit if is_answer(status, headers) else ERROR_BODY_LIMIT
@@ -364,13 +364,13 @@ class CallbackDriver(Struct, eq=False):
         self._left -= len(data)
         if self._left < 0:
             self._drop()
-            self._hear(Failed(too_large(self._limit)))
+            self._deliver(Failed(too_large(self._limit)))
         elif self._collected is not None:
             self._collected.append(data)
         elif self._deferred is not None:
             self._deferred.append(data)
         else:
-            try:  # as `_step`, with as little as possible for each piece of a stream
+            try:  # like `_step`, with as little work as possible for each piece of a stream
                 command = self._resume(data)
                 if type(command) is bytes:
                     if command:
@@ -378,20 +378,20 @@ class CallbackDriver(Struct, eq=False):
                             self._client.write(command)
                         else:
                             self._write(command)
-                elif self._obey(command):
+                elif self._run_command(command):
                     self._step(None)
             except StopIteration as end:
                 self._end(end.value)
-            except Exception as failure:  # a defect of ours
+            except Exception as failure:  # a bug in the gateway
                 self._fail(failure)
 
     def on_end(self) -> None:
         self._sending = None
         if self._collected is None:
-            self._hear(END)
+            self._deliver(END)
         else:
             body, self._collected = b"".join(self._collected), None
-            self._hear(WholeReply(self._status, self._headers, body))
+            self._deliver(WholeReply(self._status, self._headers, body))
 
     def on_whole(self, headers: dict[str, str], body: bytes) -> None:
         self._sending = None
@@ -403,9 +403,9 @@ class CallbackDriver(Struct, eq=False):
             self._begin_body(headers)
             if body:
                 self.on_body(body)
-            self._hear_of(turn, END)
+            self._deliver_for(turn, END)
         elif len(body) > self._answer_limit:
-            self._hear(Failed(too_large(self._answer_limit)))
+            self._deliver(Failed(too_large(self._answer_limit)))
         elif self.response_complete or self.disconnected:
             self._settle()
         else:
@@ -413,9 +413,9 @@ class CallbackDriver(Struct, eq=False):
 
     def on_broken(self, error: TransportError) -> None:
         self._sending = None
-        self._hear(Failed(error))
+        self._deliver(Failed(error))
 
-    def _hear(self, outcome: Outcome) -> None:
+    def _deliver(self, outcome: Outcome) -> None:
         if self.response_complete or self.disconnected:
             self._settle()
         elif self._deferred is not None:
@@ -424,7 +424,7 @@ class CallbackDriver(Struct, eq=False):
             self._step(outcome)
 
     def _drop(self) -> None:
-        """Give up what the upstream still sends."""
+        """Abandon the rest of the upstream's reply."""
         if self._sending is not None:
             self._sending.abort()
             self._sending = None
@@ -433,7 +433,7 @@ class CallbackDriver(Struct, eq=False):
             self._reply = None
 
     def _release(self) -> None:
-        """Let the upstream end its reply beside what comes next, so that its connection lives on."""
+        """Let the upstream end its reply in the background, so that its connection can be reused."""
         self._turn += 1
         self._deferred = None
         if self._drain is not None:
@@ -443,39 +443,39 @@ class CallbackDriver(Struct, eq=False):
             self._drain = ReplyDrain(self._sweep, self._loop.time(), self._sending, self._reply, self._task)
             self._sending = self._reply = self._task = None
             self._drain.start()
-            self._go_on_reading()
+            self._resume_reading()
 
     # The client
 
     def pause(self) -> None:
-        """The client does not read as fast as the upstream writes."""
+        """Stop reading: the client reads more slowly than the upstream writes."""
         if self._sending is not None:
             self._sending.pause()
 
     def resume(self) -> None:
         if self._sending is not None and self._deferred is None:
             self._sending.resume()
-        self._go_on_reading()
+        self._resume_reading()
 
-    def _go_on_reading(self) -> None:
+    def _resume_reading(self) -> None:
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
 
     def left(self) -> None:
-        """The client has gone."""
+        """Handle a client that disconnected."""
         self.disconnected = True
         self._resume = _ignore
         if not self.response_complete:
             self._sweep.leave(self)
 
     def clear_up(self) -> None:
-        """Behind a client that has gone."""
+        """Clean up after a client that disconnected."""
         self.record.cancelled = True
         self.abandon()
 
     def abandon(self) -> list[asyncio.Task[None]]:
-        """End the flow, wherever it is, and give up the upstream. Returns the tasks that are canceled by it."""
+        """End the flow in any state and abandon the upstream. Returns the tasks that this cancels."""
         tasks = [task for task in (self._task, self._awaited) if task is not None and not task.done()]
         self.disconnected = True
         self._resume = _ignore
@@ -528,11 +528,11 @@ class CallbackDriver(Struct, eq=False):
                 self._step(silent)
 
     def stop(self, error: ApiError) -> None:
-        """The server shuts down and waits no longer."""
+        """End the request because the server shuts down."""
         if self.response_complete or self.disconnected:
             return
         if self._is_offloading and self._deferred is not None:
-            self._deferred.append(Shutdown(error))  # a thread is at work on the stream
+            self._deferred.append(Shutdown(error))  # a thread is working on the stream
             return
         self._cancel()
         self._deferred, self._is_awaiting = None, False
@@ -551,12 +551,12 @@ class CallbackDriver(Struct, eq=False):
         self._finish(result)
 
     def _end_stream(self, end: StreamEnd) -> None:
-        if end.is_cut:  # its last chunk never comes
+        if end.is_cut:  # its last chunk never arrives
             self.keep_alive, self.record.cut = False, True
         self._client.end(self._context, end, self._touched)
 
     def _fail(self, failure: Exception) -> None:
-        """End an answer that a defect of ours, or the end of the server, has broken."""
+        """End an answer after a bug in the gateway or the shutdown of the server."""
         self._flow.close()
         self._touched = now = self._loop.time()
         if self._context.begun:
@@ -576,19 +576,19 @@ class CallbackDriver(Struct, eq=False):
         self._sweep.discard(self)
         self._client.close(self._context, now)
         if self._sending is not None or self._reply is not None:
-            # The upstream has a moment to end, so that its connection lives on.
+            # Give the upstream a moment to end, so that its connection can be reused.
             self._sweep.add(self)
-            self._go_on_reading()
+            self._resume_reading()
         self._client.answered(now)
 
     def _may_drain(self, result: Result | None) -> bool:
-        """Whether the rest of a reply that is read in a task may be read to its end."""
+        """Whether a task may read the rest of its reply to the end."""
         stream = self._context.stream
         return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
 
     @property
     def is_draining(self) -> bool:
-        """Whether the answer is complete, and the rest of the upstream's stream is still read."""
+        """Whether the answer is complete while the rest of the upstream's stream is still being read."""
         return self._sending is not None or self._reply is not None
 
     def _settle(self) -> None:

@@ -163,7 +163,7 @@ class ClientAnswer(Struct, eq=False):
             self.service.receipts.keep(record, hide_in_lines(lines, shown) if shown and lines else lines)
 
     def release(self) -> None:
-        """Free the parts of a large request, when its answer is over."""
+        """Free the parts of a large request after its answer."""
         received, exchange = self.received, self.context.exchange
         release(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
 

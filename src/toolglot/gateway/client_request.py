@@ -155,7 +155,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
     def drained(self) -> None: ...
 
     def close(self, context: FlowContext, now: float) -> None:
-        """Report the request, which is over."""
+        """Report the finished request."""
         service, record = self.service, self.record
         if self.hold is not None:
             self.hold.release()

@@ -48,11 +48,11 @@ from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
 T = TypeVar("T")
 
 TRAILING_SECONDS = 5.0
-"""How long an upstream that has named its stop reason may be silent. Usage may follow, and does so at once; a mark of
-the end need not come, and Gemini has none."""
+"""Seconds of silence allowed after the stop reason. Usage may follow, but arrives at once; an end marker is optional,
+and Gemini has none."""
 
 
-# What a flow works with
+# Records and protocols of a flow
 
 
 class Stream(Protocol):
@@ -85,58 +85,58 @@ class Translation(Protocol):
     body: bytes
     """The request as the upstream gets it first."""
     size: int
-    """Bytes of the client's request: large ones are worked on in a thread."""
+    """Size of the client's request in bytes. A thread processes large ones."""
     transport: Transport
     limit: int
-    """Bytes of an answer."""
+    """Maximum size of an answer in bytes."""
 
     def call(self, body: bytes) -> UpstreamCall | PreparedCall: ...
     def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
-        """The request without what the upstream has refused; None where no remedy is known."""
+        """Return the request without the refused part, or None if no remedy is known."""
         ...
 
     @property
     def pending_retry(self) -> object | None:
-        """Whether a whole answer has a call that cannot be run, so that the model is to be asked once more."""
+        """Not None if a whole answer has a call that cannot be run, so that the model must be asked again."""
         ...
 
     def ask_again(self, stream: Stream | None) -> bytes:
-        """The retry request to the model."""
+        """Return the retry request for the model."""
         ...
 
     def decode_error(self, reply: WholeReply) -> ApiError: ...
     def label(self, headers: Mapping[str, str]) -> None:
-        """Note the headers of a reply. Put on the answer, be it an error, what a recorded reply says about it."""
+        """Record the headers of a reply. A recorded reply also sets the labels of the answer or error."""
         ...
 
     def with_reply_headers(self, error: ApiError) -> ApiError:
-        """The error that the last reply turned out to be, with the headers that the client gets unchanged."""
+        """Add the headers of the last reply that the client gets unchanged to its error."""
         ...
 
     def decode_at_once(self, body: bytes) -> bytes | None:
-        """A whole answer as the client gets it; None where that takes `decode_answer`."""
+        """Translate a whole answer for the client; None if this needs `decode_answer`."""
         ...
 
     def decode_answer(self, context: FlowContext, body: bytes) -> Steps[bytes]: ...
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[Translation | None]:
-        """Another translation of a request that was refused because of its tools: with tools as text."""
+        """Translate a request that was refused because of its tools again, with tools as text."""
         ...
 
     def open_stream(self) -> Stream: ...
     def early_fault(self, stream: Stream) -> ApiError | None:
-        """An error that came before anything else: it is one of the request, and may be repeated."""
+        """Return an error that came before any content. It counts as the request's error, which may be retried."""
         ...
 
     def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
-        """The client gets this answer. `before` is what another target has failed with. Returns what is left to do."""
+        """Use this answer for the client. `before` is the error of an earlier target. Returns the remaining work."""
         ...
 
     def discard(self) -> None:
-        """Nobody gets the answer that was begun last."""
+        """Discard the answer that was started last."""
         ...
 
     def release(self) -> None:
-        """The stream has begun: the request is not needed any more."""
+        """Free the request, which is not needed once the stream has started."""
         ...
 
 
@@ -150,7 +150,7 @@ class UpstreamTarget(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Environment(Struct, frozen=True, eq=False):
-    """What a flow cannot know by itself: time and randomness."""
+    """Sources of time and randomness."""
 
     now: Callable[[], float]
     """Monotonic seconds."""
@@ -159,7 +159,7 @@ class Environment(Struct, frozen=True, eq=False):
 
 
 class FlowContext(Struct, eq=False, kw_only=True):
-    """What a flow and its driver share about one request."""
+    """State of one request that a flow and its driver share."""
 
     record: RequestRecord
     environment: Environment
@@ -180,9 +180,9 @@ class FlowContext(Struct, eq=False, kw_only=True):
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
     begun: bool = False
-    """The head of a stream was written: nothing can be taken back."""
+    """The head of a stream was written, so no other answer can replace it."""
     prepared: Translation | None = None
-    """The translation for the first target, where it is ready."""
+    """The translation for the first target, if it is ready."""
     exchange: ExchangeCore | None = None
     """The exchange with the last target that was called."""
     translation: Translation | None = None
@@ -191,14 +191,14 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """The stream that the client gets."""
 
     def end(self, failure: ApiError) -> StreamEnd:
-        """The end of a stream that has begun, be it with keep-alives alone, and that no target goes on with."""
+        """Return the end of a started stream that no target can continue, even if it has only keep-alives so far."""
         if self.cuts and failure.is_broken_off:
             self.note(self.hide(failure))
             return StreamEnd(b"", is_cut=True)
         return StreamEnd(self.fail(failure))
 
     def fail(self, failure: ApiError) -> bytes:
-        """The end of a stream that has begun and cannot continue."""
+        """Return the last bytes of a started stream that cannot continue."""
         error = self.hide(failure)
         self.note(error)
         return self.encode_fault(self, error) if self.stream is None else self.stream.fail(error)
@@ -217,7 +217,7 @@ class BegunStream(Struct, eq=False):
     headers: Mapping[str, str]
     first: bytes
     held: int
-    """Bytes of the upstream that nothing was written of yet."""
+    """Number of upstream bytes that led to no output yet."""
     is_over: bool
     """The upstream's body is complete."""
     ticket: Ticket
@@ -232,11 +232,11 @@ Failure: TypeAlias = ApiError | TransportError
 def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
     """Ask the targets in order until one answers, then relay its answer.
 
-    Everything before the first byte of an answer may be repeated (a keep-alive is none), nothing after it.
+    Until the first byte of an answer, everything may be retried; afterwards nothing. Keep-alives do not count.
     """
     try:
         found = yield from find_answer(context, targets)
-        targets = ()  # a stream may last, and need not hold those that it did not need
+        targets = ()  # a long stream must not keep unused targets in memory
         if type(found) is WholeAnswer:
             return found
         if type(found) is BegunStream:
@@ -252,7 +252,7 @@ def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
 
 
 def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
-    """The first answer that any target gives; else the error that says most. Other errors are reported."""
+    """Return the first answer of any target, or else the most informative error. Other errors are logged."""
     errors: list[ApiError] = []
     failed: list[tuple[str, ApiError]] = []
     returned: ApiError | None = None
@@ -286,7 +286,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 breaker.settle(ticket, failure, now())
             error = describe(target, failure)
             failed.append((target.name, error))
-            # That an upstream is left alone says less than what another one answered.
+            # An upstream's cooldown is less informative than another upstream's error.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not should_fall_back(failure):
                 break
@@ -324,7 +324,7 @@ def ask_target(
         if isinstance(outcome, ApiError):
             outcome = translation.with_reply_headers(outcome)
             if outcome.code == NO_RECORDING:
-                return outcome  # it quotes the request, whose words are no refusal
+                return outcome  # it quotes the request, whose text must not count as a refusal
             if not is_text:
                 other = yield from translation.as_text(context, outcome)
                 if other is not None:
@@ -345,7 +345,7 @@ def ask_target(
 def back_off(
     context: FlowContext, target: UpstreamTarget, attempt: int, failure: Failure
 ) -> Steps[Failure | Shutdown | None]:
-    """Wait until the same call may be repeated: None. Returns the failure where it may not."""
+    """Wait until the same call may be repeated, and return None. Returns the failure if it may not."""
     environment = context.environment
     wait = retry_delay(target.retries, attempt, failure, environment.random(), environment.wall_clock())
     if wait is None:
@@ -357,7 +357,7 @@ def back_off(
 def call_once(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, body: bytes
 ) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
-    """One call, up to a whole answer or the first bytes of a streamed one."""
+    """Make one call, up to a whole answer or the first bytes of a stream."""
     outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
     while type(outcome) is Silent:
         outcome = yield from keep_alive(context, outcome)
@@ -386,7 +386,7 @@ def call_once(
 
 
 def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Shutdown:
-    """The reply to a call that is an answer; else why there is none."""
+    """Return the reply if it is an answer, or else the reason why there is none."""
     if type(outcome) is not WholeReply:
         if type(outcome) is not ReplyBegun:
             return unanswered(outcome)
@@ -397,7 +397,7 @@ def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | Whole
 
 
 def unanswered(outcome: Outcome) -> TransportError | Shutdown:
-    """Why there is no answer, or no more of it."""
+    """Return the reason why an answer is missing or incomplete."""
     if type(outcome) is Failed:
         return outcome.error
     assert type(outcome) is Shutdown
@@ -407,7 +407,7 @@ def unanswered(outcome: Outcome) -> TransportError | Shutdown:
 def begin_stream(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, reply: ReplyBegun
 ) -> Steps[BegunStream | Failure | Shutdown]:
-    """Read on until there is something to write. An error that comes first is one of the request."""
+    """Read until there is something to write. An error before that counts as the request's error."""
     stream, first, held, is_over = translation.open_stream(), b"", 0, False
     while not first and not is_over and not stream.ended and stream.pending_retry is None:
         outcome = yield b""
@@ -427,10 +427,10 @@ def begin_stream(
 
 
 def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
-    """Relay a stream that has begun to its end."""
+    """Relay a started stream to its end."""
     stream, target, may_retry = begun.stream, begun.target, begun.stream.may_retry
     breaker, held, is_over = target.breaker, begun.held, begun.is_over
-    # What is written and what is read last is not held while nothing comes: there may be thousands of streams.
+    # Buffers are released while a stream is silent: there may be thousands of streams.
     pieces = [begun.first]
     headers: Mapping[str, str] | None = begun.headers
     failure: Failure | None = None
@@ -484,21 +484,21 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
 
 
 def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps[bytes]:
-    """What the client gets for this chunk; `held` bytes of the upstream are not written yet."""
+    """Translate a chunk for the client. `held` bytes of the upstream are not written yet."""
     if may_end_large_event(held, chunk):
         return (yield from offload(context, held, partial(stream.feed, chunk)))
     return stream.feed(chunk)
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Whether this chunk may end an event of so many bytes that it is translated in a thread. Up to its end an event
-    is only collected, which is no work."""
+    """Whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 
 
 def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[bytes, bool, Failure | None]]:
-    """Ask the model once more, in the middle of its stream, because it wrote a call that cannot be run. The second
-    answer goes on where the first left off. Returns what to write, whether that is all, and what has failed."""
+    """Ask the model again in the middle of its stream, because it wrote a call that cannot be run. The second answer
+    continues the first. Returns the bytes to write, whether the stream has ended, and the failure if any."""
     target, stream, translation = begun.target, begun.stream, begun.translation
     attempt, body = 0, (yield from ask_again(context, translation, stream))
     while True:
@@ -524,14 +524,14 @@ def ask_again(context: FlowContext, translation: Translation, stream: Stream | N
 
 
 def break_silence(context: FlowContext, stream: Stream, silent: Silent) -> bytes:
-    """What is written into the silence of a stream: its end, once its upstream has named the stop reason."""
+    """Return the bytes to write when a stream is silent: its end, if the upstream has sent the stop reason."""
     if stream.settled and silent.upstream >= TRAILING_SECONDS:
         return stream.close()
     return context.encode_keepalive() if silent.client >= context.keepalive_seconds else b""
 
 
 def keep_alive(context: FlowContext, silent: Silent) -> Steps[Outcome]:
-    """Write a keep-alive if one is due, the head of the stream before it, and wait on. Whole answers have none."""
+    """Write the head of the stream and a keep-alive if one is due, and keep waiting. Whole answers have none."""
     if not context.is_streaming or silent.client < context.keepalive_seconds:
         return (yield b"")
     if not context.begun:
@@ -541,7 +541,7 @@ def keep_alive(context: FlowContext, silent: Silent) -> Steps[Outcome]:
 
 
 def offload(context: FlowContext, size: int, work: Callable[[], T]) -> Steps[T]:
-    """The result of work on so many bytes: done at once if they are few, else in a thread."""
+    """Return the result of work on `size` bytes. Small work runs at once, large work in a thread."""
     if size <= LARGE:
         return work()
     result: T = yield from wait_for(context, Offload(size, work))
@@ -549,13 +549,13 @@ def offload(context: FlowContext, size: int, work: Callable[[], T]) -> Steps[T]:
 
 
 def await_result(context: FlowContext, call: Callable[[], Awaitable[T]]) -> Steps[T]:
-    """The result of a coroutine. Raises what it raises."""
+    """Return the result of a coroutine, or raise its exception."""
     result: T = yield from wait_for(context, Await(call))
     return result
 
 
 def result_of(command: Await | Offload) -> Steps[Any]:
-    """The result of an operation, while which nothing is written. Raises what it raises."""
+    """Return the result of an operation, or raise its exception. Nothing is written meanwhile."""
     outcome = yield command
     while type(outcome) is Silent:
         outcome = yield b""
@@ -563,7 +563,7 @@ def result_of(command: Await | Offload) -> Steps[Any]:
 
 
 def wait_for(context: FlowContext, command: Await | Offload) -> Steps[Any]:
-    """The result of an operation. Keep-alives are written meanwhile."""
+    """Return the result of an operation. Keep-alives are written meanwhile."""
     outcome = yield command
     while type(outcome) is Silent:
         outcome = yield from keep_alive(context, outcome)
@@ -571,7 +571,7 @@ def wait_for(context: FlowContext, command: Await | Offload) -> Steps[Any]:
 
 
 def unwrap(outcome: Outcome) -> Any:
-    """The result in the outcome of an operation. Raises what it raised."""
+    """Return the result of an operation from its outcome, or raise its exception."""
     if type(outcome) is Raised:
         raise outcome.error
     if type(outcome) is Shutdown:
@@ -581,7 +581,7 @@ def unwrap(outcome: Outcome) -> Any:
 
 
 class StoppedError(Exception):
-    """The server shuts down and waits no longer."""
+    """Raised in a flow when the server shuts down."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)

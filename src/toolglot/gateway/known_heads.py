@@ -57,8 +57,8 @@ class KnownRequestHead(KnownHead, frozen=True, eq=False):
 
 
 def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
-    """What stands around the length in the head of this request, and how much that is; None without one, or where there
-    is much. The head is one that was read: nothing in it looks like the field but the field."""
+    """Return the head before and after the value of its length field, and the size of both parts; None if there is no
+    such field, or the head is large. The head was parsed before, so nothing but the field matches."""
     end = data.find(b"\r\n\r\n", 0, _LARGEST) + 4
     found = _LENGTH.search(data, 0, end)
     if found is None:
@@ -68,15 +68,14 @@ def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
 
 
 class PendingRequest(Struct, eq=False):
-    """A request whose head has come. `left`: how many bytes more its body may have, to be answered on its
-    connection."""
+    """A request whose head has arrived. `left`: bytes that its body may still have if its connection answers it."""
 
     head: RequestHead
     left: int
     pieces: list[bytes]
 
     def add(self, piece: bytes) -> bool:
-        """A piece of the body; False once there is more than is answered on its connection."""
+        """Add a piece of the body. Returns False once the body is too large to be answered on its connection."""
         self.pieces.append(piece)
         self.left -= len(piece)
         return self.left >= 0

@@ -1,4 +1,4 @@
-"""The rest of a reply that a flow does not need: read beside what comes next, so that its connection lives on."""
+"""Read the unneeded rest of a reply in the background, so that its connection can be reused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from toolglot.gateway.sweep import DriverSweep
 
 DRAIN_SECONDS = 1.0
-"""How long the rest of an upstream's stream is read once the answer is complete, so that its connection lives on."""
+"""Seconds to read the rest of an upstream's stream after the answer, so that its connection can be reused."""
 
 
 class ReplyDrain(Struct, eq=False):
-    """Ignores the rest of a reply. One that does not end is given up.
+    """Discards the rest of a reply. A reply that does not end is abandoned.
 
     The reply comes to this receiver, or a task reads it.
     """

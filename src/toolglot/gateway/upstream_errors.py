@@ -97,7 +97,7 @@ def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, st
 
 
 def decode_refusal(name: str, dialect: Dialect, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The same for an upstream of which only the name and the dialect are known."""
+    """The same, if only the name and the dialect of the upstream are known."""
     if 200 <= status < 300:
         return _unexpected_page_error(name, body)
     if status < 400:

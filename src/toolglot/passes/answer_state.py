@@ -125,7 +125,7 @@ def state_of_text(length: int, owner: str) -> Text:
 
 
 def phase_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The phase of a text, as it stands outside the item that the text came in; empty if it has none."""
+    """Return the phase of a text in the form it has outside of an item; empty if it has none."""
     item = fields.get("$item")
     return {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
 

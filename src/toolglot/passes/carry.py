@@ -1,19 +1,18 @@
-"""Reasoning state of one vendor, carried by the client of another.
+"""Carry one vendor's reasoning state through another vendor's client.
 
-A model's signatures and encrypted reasoning must come back to it byte for byte, but the client in between speaks a
-dialect with no place for them, except the place for its own vendor's state, which clients return untouched. So the
-foreign state travels there in an envelope: on the way out it is packed into the client's slot, and when the client
-sends its history, the envelope is opened and the state stands under its owner's name again. No vendor ever sees the
-envelope, because opening it comes before everything else.
+A model needs its signatures and encrypted reasoning back byte for byte. The client's dialect has no place for them,
+only a slot for the state of its own vendor, which clients return unchanged. So the answer passes pack the foreign state
+into an envelope in that slot. When the client sends its history, the first request pass opens the envelope and restores
+the state under its owner's name. No vendor ever sees an envelope.
 
-State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it, and so does the
-phase of a text; state that only the end of a call or a text tells, in one behind it. The envelope holds the reasoning's
-text as well: a signature is bound to it, and clients split it, shorten it or leave it out.
+Most dialects have no slot on calls. The state of a call travels in an empty `Thinking` block before the call, and so
+does the phase of a text. State that arrives at the end of a call or text travels in a block after it. The envelope also
+holds the text of the reasoning: a signature is bound to it, and clients split it, shorten it or omit it.
 
-Where the client's dialect has a slot on calls, its clients may drop reasoning and keep that slot: Gemini CLI sends no
-thoughts back. So the first call after reasoning carries a second copy of its state, sealed together with
-the state of the call. Of two copies that come back one counts. Some clients move a slot to a neighbouring part (LiteLLM
-puts a thought's on the text): it is opened where it stands.
+If the client's dialect has a slot on calls, its clients may keep that slot and drop the reasoning (Gemini CLI sends no
+thoughts back). So the first call after reasoning carries a second copy of the state, sealed together with the state of
+the call. If both copies come back, one is used. Some clients move a slot to an adjacent part (LiteLLM moves it from a
+thought to the text). It is opened there.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from toolglot.wire import json
 
 @runs_on(lambda context: 0 if context.slots.slot is None else features.ENVELOPE, adds=None)
 def open_envelopes(request: Request, context: Context) -> Request:
-    """What the client carried for other vendors, back under their names."""
+    """Open the envelopes in a history, and restore the state under the names of its owners."""
     if context.slots.slot is None:
         return request
     messages: list[Message] = []
@@ -79,7 +78,7 @@ def _holds_ours(block: Block, source: str) -> bool:
 
 
 class _Run:
-    """Neighbouring messages of the assistant while their envelopes are opened; state may belong to another message."""
+    """Adjacent assistant messages while their envelopes are opened. State may belong to another message of the run."""
 
     def __init__(self, context: Context, slot: str) -> None:
         self._context = context
@@ -89,12 +88,12 @@ class _Run:
         self._changed: set[int] = set()
         self._waiting: Native = {}  # for the next call
         self._label: Native = {}  # for the text that follows at once
-        self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
-        self._states: list[Block] = []  # of the answer, for the target, as calls carried them
-        self._stated: list[tuple[str, str]] = []  # the calls in states that were carried, as id and name
+        self._shown = ""  # text of the last envelope's reasoning, while adjacent blocks may repeat it
+        self._states: list[Block] = []  # the target's state in this answer, as calls carried it
+        self._stated: list[tuple[str, str]] = []  # calls in carried states, as (id, name)
         self._has_states = False
         self._texts: list[int] = []  # lengths of the texts since the last call
-        self._owners: set[str] = set()  # of state that reasoning carried: the copies on calls go without saying
+        self._owners: set[str] = set()  # owners of state that reasoning carried; copies on calls are not reported
 
     def add(self, message: Message, number: int) -> None:
         home = len(self._messages)
@@ -114,7 +113,7 @@ class _Run:
                 self._keep(block, home)
 
     def _unpack_part(self, block: Block, home: int, place: Place) -> None:
-        """State on a call or a text. No vendor ever sees it, least of all the client's own."""
+        """Unpack state on a call or text. No vendor sees it, including the client's own."""
         value = native_of(block, self._context.source).get(self._context.slots.call_slot or "")
         sealed, envelope = unseal(value), unpack(value)
         if not isinstance(block, (Text, ToolCall)) or (sealed is None and envelope is None):
@@ -128,7 +127,7 @@ class _Run:
         if envelope is None or envelope.place in ("last_call", "last_text"):
             self._keep_part(block, home)
             if sealed is not None:
-                self._texts = []  # the state tells of the text that carries it, too
+                self._texts = []  # the state also describes the text that carries it
         if envelope is not None:
             self._context.carried = True
             self._open(envelope, Thinking(), home, str(place))
@@ -142,7 +141,7 @@ class _Run:
         return replace(block, native={**others, source: own} if own else others)
 
     def _keep_part(self, block: Text | ToolCall, home: int) -> None:
-        """A text that held nothing but state goes with it."""
+        """Keep a text or call, unless it is a text that held only state."""
         if isinstance(block, ToolCall) or block.text or block.native:
             self._keep(block, home)
 
@@ -189,7 +188,7 @@ class _Run:
             self._texts.append(len(block.text))
 
     def _add_stateless_texts(self) -> None:
-        """Add the texts that no state came with: the states tell of all texts and calls of the answer."""
+        """Add the texts that came without state, because an `AnswerState` lists all texts and calls of the answer."""
         self._states += [state_of_text(length, self._context.target) for length in self._texts]
         self._texts = []
 
@@ -224,7 +223,7 @@ class _Run:
         return envelope.issuer in context.owner.accepts or envelope.is_for(context.target, context.owner.bound_to)
 
     def _give_back(self, state: Native, kind: type[ToolCall] | type[Text], home: int) -> None:
-        """State for the block before. Where the client has left an empty text out, its owner gets another one."""
+        """Restore state on the previous block. An empty text that the client omitted is created again."""
         if self._content and isinstance(before := self._content[-1][1], kind):
             owner = self._content[-1][0]
             self._content[-1] = owner, replace(before, native=merge_native(before.native, state))
@@ -233,7 +232,7 @@ class _Run:
             self._content.append((home, Text(text="", native=state)))
 
     def _drop_repeated(self, text: str) -> None:
-        """The reasoning before an envelope that is a part of its own, and has no state."""
+        """Drop the stateless reasoning before an envelope if the envelope contains the same text."""
         while self._content:
             home, block = self._content[-1]
             if not self._repeats(block, text):
@@ -242,13 +241,13 @@ class _Run:
             self._changed.add(home)
 
     def _repeats(self, block: Block, text: str) -> bool:
-        """Is it reasoning without state whose words are a part of these?"""
+        """Whether this is reasoning without state whose words are part of `text`."""
         if not isinstance(block, Thinking) or not block.text or block.text not in text:
             return False
         return not self._state(block) and all(owner == self._context.source for owner in block.native)
 
     def messages(self) -> list[Message]:
-        """The messages of the run, without those that held nothing but envelopes for others."""
+        """The messages of the run, without those that held only envelopes for other vendors."""
         if self._has_states:
             self._add_stateless_texts()
             self._put_back(tuple(self._states))
@@ -272,7 +271,7 @@ class _Run:
 
 
 def _with_call(states: AnswerState, call: ToolCall) -> AnswerState:
-    """The states with the call that carries them as the last one: Gemini CLI gives it another id."""
+    """Make the carrying call the last one in the states. Gemini CLI gives it another id."""
     if not states or not isinstance(last := states[-1], ToolCall):
         return states
     return *states[:-1], replace(last, id=call.id, name=call.name)
@@ -301,11 +300,11 @@ _SIGNS = frozenset(
         STATE_ID,
     }
 )
-"""Keys of state beside an owner's slot. The servers of Chat Completions have none and bring these."""
+"""Keys of state that is not in an owner's slot. Chat Completions has no slot; its servers use these keys."""
 
 
 def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
-    """Has this block of an answer nothing that a client would carry for its owner? False if it may have."""
+    """Whether a block of an answer has no state to carry for its owner. False may also mean "not sure"."""
     kind = type(block)
     if kind is not Text and kind is not ToolCall and kind is not Refusal:
         return False
@@ -318,12 +317,12 @@ def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _state_members(kind: type[Block], owner: str, slot: str | None) -> frozenset[str]:
-    """The native keys that are state on such blocks of this owner."""
+    """The owner's native keys that hold state on blocks of this kind."""
     return _SIGNS | {slot or ""} | state_members(kind, owner)
 
 
 class _LastBlock(Struct):
-    """A text or reasoning that is empty so far, or the state of a text, that waits for the next block."""
+    """An empty text or reasoning block, or the state of a text, held back until the next block arrives."""
 
     index: int
     block: Text | Thinking | None = None
@@ -332,7 +331,7 @@ class _LastBlock(Struct):
 
 
 class Carrier:
-    """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
+    """Event pass that packs state into envelopes. It needs sequenced events, and renumbers blocks after one it adds."""
 
     __slots__ = (
         "_block",
@@ -371,13 +370,19 @@ class Carrier:
         ends_answers: bool = True,
         withheld: list[Block] | None = None,
     ) -> None:
-        """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
-        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one;
-        `withheld`: receives the blocks at the end of the answer that the client does not get."""
+        """Create the pass for one answer.
+
+        Args:
+            issuer: the only upstream that may get the state back, if known.
+            kept: state that the client cannot carry is stored elsewhere.
+            call_slot: the key under which a call carries state.
+            ends_answers: a block of state may be the last block.
+            withheld: receives the blocks at the end of the answer that the client does not get.
+        """
         self._ends_answers = ends_answers
         self._withheld = withheld
         self._tail: list[_LastBlock] = []
-        """Where the last block has to be a text: what is written only once another block follows."""
+        """If the last block has to be a text: events that are written only once another block follows."""
         self._issuer = issuer
         self._client = client
         self._slot = slot
@@ -386,18 +391,18 @@ class Carrier:
         self._receipt = receipt
         self._kept = kept
         self._call_slot = call_slot if owner in TAKES_BACK else None
-        self._states: list[Block] = []  # of the blocks since the last call, for the next one to carry
+        self._states: list[Block] = []  # state since the last call, for the next call to carry
         self._shift = self._next = 0
         self._last_is_call = False
-        self._block: Block | None = None  # the open one
-        self._text: list[str] | None = None  # of the open reasoning
-        self._length = 0  # of the open text
+        self._block: Block | None = None  # the open block
+        self._text: list[str] | None = None  # text of the open reasoning
+        self._length = 0  # characters of the open text
         self._needs_follower = owner in NEEDS_FOLLOWER
         self._held: tuple[Thinking, Close, int] | None = None
-        """The end of reasoning, which is written once the next block shows whether its state can come back."""
+        """The end of reasoning. It is written once the next block shows whether its state can come back."""
 
     def add_length(self, count: int) -> None:
-        """So many characters of the open text went another way."""
+        """Count characters of the open text that bypassed this pass."""
         self._length += count
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -412,7 +417,7 @@ class Carrier:
         return self._feed_settled(event)
 
     def _may_be_empty(self, block: Block) -> bool:
-        """May it be a text or reasoning behind others that has nothing but its state?"""
+        """Whether this may be a later text or reasoning block that has only state."""
         may_be_last = not self._ends_answers and self._slot is not None and self._next > 0
         return may_be_last and isinstance(block, (Text, Thinking)) and not block.text
 
@@ -452,7 +457,7 @@ class Carrier:
         return (Open(index + self._shift, block),)
 
     def _carried_phase(self, index: int, text: Text) -> Sequence[Event]:
-        """An empty block with the phase of the text that follows. A slot on calls carries it with the rest."""
+        """Write an empty block with the phase of the next text. If calls have a slot, they carry the phase instead."""
         phase = phase_of(native_of(text, self._owner)) if text.native and self._call_slot is None else {}
         return self._carry_block(index, {self._owner: phase}, "next_text") if phase else ()
 
@@ -500,7 +505,7 @@ class Carrier:
             if self._has_state(native):
                 self._report_loss(index)
             return close
-        # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
+        # Reasoning without state gets an envelope too, so that it is recognized as foreign when it comes back.
         envelope = self._pack(native, text=text)
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
 
@@ -509,27 +514,27 @@ class Carrier:
             self._states.append(each)
 
     def _close_call(self, call: ToolCall, close: Close, slot: str) -> Close:
-        """The end of a call that carries its own state, and that of what stands between it and the call before. One
-        that cannot be read becomes a text, which carries nothing: the next call does."""
+        """Close a call that carries its own state and that of the blocks since the previous call. An unreadable call
+        becomes a text, which carries no state; the next call carries it."""
         text, self._text = "".join(self._text or ()), None
         if call.kind == "function" and (not close.complete or (text and json.object_of(text) is None)):
             return close
         self._keep_state(replace(call, native=merge_native(call.native, close.native)))
-        # Reasoning without state counts too: some owners want its words back, and the client may have dropped them.
+        # Includes reasoning without state: some owners need its text, and the client may have dropped it.
         if not holds_state(self._states) and not any(isinstance(each, Thinking) for each in self._states):
             self._states = []
             return close
         return replace(close, native=merge_native(close.native, self._seal_blocks(slot)))
 
     def _seal_blocks(self, slot: str) -> Native:
-        """State of the blocks since the last call, in the form for one part."""
+        """Seal the state of the blocks since the last call into the form for one part."""
         states, self._states = tuple(self._states), []
         also = claim_kept(self._owner, as_well=True) if self._kept else ""
         self._receipt.note("content", "reasoning state", f"it is carried in {slot} of the client's message{also}")
         return {self._client: {slot: seal(SealedState(self._owner, self._issuer, states))}}
 
     def _finish(self, event: Finish) -> Sequence[Event]:
-        """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
+        """Finish an answer. If no call follows, a last part carries the remaining state, as in Gemini's own answers."""
         if self._tail:
             return *self._end_tail(event), event
         if self._call_slot is None or not holds_state(self._states):
@@ -540,7 +545,7 @@ class Carrier:
     def _carry_block(
         self, index: int, native: Native, place: Literal["next_call", "next_text", "last_call", "last_text"]
     ) -> Sequence[Event]:
-        """An empty block with the state of another one, as the block of this index; the others move on."""
+        """Insert an empty block that holds another block's state at this index. Later blocks are renumbered."""
         if self._slot is None:
             self._report_loss(index if place in ("next_call", "next_text") else index - 1)
             return ()
@@ -558,7 +563,7 @@ class Carrier:
         return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
 
     def _write_tail(self, following: Event) -> Sequence[Event]:
-        """The blocks and the state that waited for what follows them."""
+        """Write the blocks and the state that were held back until the next event."""
         tail, self._tail = self._tail, []
         events: list[Event] = []
         for number, each in enumerate(tail, start=1):
@@ -576,7 +581,7 @@ class Carrier:
         return events
 
     def _write_reasoning(self, block: Thinking, waiting: _LastBlock, *, is_followed: bool) -> Sequence[Event]:
-        """The beginning of reasoning, and its end if it has no text."""
+        """Write the start of reasoning, and its end if it has no text."""
         index = waiting.index + self._shift
         self._next = index + 1
         self._text = [block.text]
@@ -588,7 +593,7 @@ class Carrier:
         return opened, self._close_reasoning(block, close, waiting.index, is_followed=is_followed)
 
     def _end_tail(self, event: Finish) -> Sequence[Event]:
-        """Leave out the state of a text that ends the answer, and the empty blocks after it."""
+        """Omit the state of a text that ends the answer, and the empty blocks after it."""
         after_call = self._last_is_call and all(isinstance(each.block, Thinking) for each in self._tail)
         if after_call or all(each.state is None for each in self._tail):
             return self._write_tail(event)
@@ -608,7 +613,7 @@ class Carrier:
         return ()
 
     def _report_loss(self, index: int, *, kept: bool = True) -> None:
-        """`kept`: it is of a kind that can be kept elsewhere."""
+        """Report state that the client cannot carry. `kept`: this kind can be stored elsewhere."""
         why = "the client's API has no field that carries it"
         if kept and self._kept:
             self._receipt.note(f"content[{index}]", "reasoning state", why + claim_kept(self._owner))

@@ -1,4 +1,9 @@
-"""Ask the server for the configured context window, where the wire format has a member for it."""
+"""Ask the server for the configured context window, where the wire format has a member for it.
+
+The window does not cap the output limit. Only the server knows how many tokens the input takes, so a cap computed here
+would be refused too, or would cut answers. Servers such as Ollama and llama.cpp stop at the end of the window; others
+refuse the limit and name the room that is left, which `remedies` then asks for.
+"""
 
 from __future__ import annotations
 

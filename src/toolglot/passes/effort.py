@@ -31,7 +31,7 @@ def fit(request: Request, context: Context) -> Request:
         what = "visible reasoning" if wanted.show else "hidden reasoning"
         context.receipt.note("reasoning.show", what, "the target decides itself whether it shows any")
         wanted = replace(wanted, show=None)
-    if own:  # a client that speaks the target's own dialect to the model that it names knows what that takes
+    if own:  # a client of the target's own dialect knows what the model it names accepts
         return request if wanted == request.reasoning else replace(request, reasoning=wanted)
     off = wanted.mode == "off" or wanted.effort == "none"
     fitted: Reasoning | None

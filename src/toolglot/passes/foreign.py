@@ -70,7 +70,7 @@ def report(request: Request, context: Context) -> Request:
     for owner, fields in request.native.items():
         if owner != context.target:
             for key in _flags_turned_off(fields, rules):
-                receipt.note(key, f"{key} false", f"only {owner} understands it")
+                receipt.note(key, f"{key} false", _no_equivalent(context.target))
     return request
 
 
@@ -87,7 +87,7 @@ def _report_node(
             receipt.add(unread_lines(fields, str(where)))
         reported_elsewhere = rules.reasoning_members if state is None else state
         for path, key in find_lost_fields(fields, rules, reported_elsewhere, of_request=True):
-            _report_key(receipt, f"{where}.{path}" if where else path, key, owner, rules.noted)
+            _report_key(receipt, f"{where}.{path}" if where else path, key, context.target, rules.noted)
 
 
 def _lines_on_tools(tools: Tools, context: Context) -> tuple[ReceiptLine, ...]:
@@ -106,11 +106,11 @@ def _flags_turned_off(fields: Mapping[str, Json], rules: ReceiptRules) -> Iterat
             yield key
 
 
-def _report_key(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str, str]) -> None:
+def _report_key(receipt: Receipt, where: str, key: str, target: str, noted: Mapping[str, str]) -> None:
     if key in noted:
         receipt.note(where, key, noted[key])
     else:
-        receipt.loss(where, key, f"only {owner} understands it")
+        receipt.loss(where, key, _no_equivalent(target))
 
 
 def find_lost_fields(
@@ -266,7 +266,7 @@ class Reporter(Struct, eq=False):
                 if _is_quiet(fields, rules, state):
                     continue
                 for path, key in find_lost_fields(fields, rules, state):
-                    self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, rules),))
+                    self._receipt.add((describe_lost_member(self._client.name, f"{where}{path}", key, rules),))
 
     def _report_end(self, usage: Usage | None, stop: Stop) -> None:
         if self._client.name == self._upstream.name:
@@ -287,12 +287,12 @@ class Reporter(Struct, eq=False):
             )
 
 
-def describe_lost_member(owner: str, where: str, key: str, rules: ReceiptRules) -> ReceiptLine:
-    """Receipt line for a member of an answer that only its owner understands."""
+def describe_lost_member(client: str, where: str, key: str, rules: ReceiptRules) -> ReceiptLine:
+    """Receipt line for a member of an answer that the client's dialect has no equivalent for."""
     if key == rules.further_answers:
         return Loss(where, "further answers", "the client's API carries one answer, and gets the first")
     severity: Severity = "note" if key in rules.informational or key in rules.noted else "loss"
-    return receipt_line(severity, where, key, rules.noted.get(key, f"only {owner} understands it"))
+    return receipt_line(severity, where, key, rules.noted.get(key, _no_equivalent(client)))
 
 
 def describe_lost_tier(tier: str) -> ReceiptLine:
@@ -326,7 +326,7 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[ReceiptLine]:
         for key, value in fields.items():
             if not key.startswith("$") and not is_empty_count(value):
                 what = f"{key} {value}" if type(value) is int else key
-                why = f"only {owner} understands it; the counts that others know are carried over"
+                why = f"{_no_equivalent(client.name)}; the usual counts are carried over"
                 yield Note(f"usage.{key}", what, why)
 
 
@@ -415,6 +415,12 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if isinstance(tool, dict) and not isinstance(tool.get("name"), str):
             yield index, Opaque(item.dialect, tool)
+
+
+def _no_equivalent(target: str) -> str:
+    """The reason for a member that is not carried over. It does not name the source: servers accept members that their
+    API does not define, and a decoder keeps all of them. Text formats have no target name."""
+    return f"{target or 'the target'} has no known equivalent"
 
 
 def _foreign_reason(owner: str) -> str:

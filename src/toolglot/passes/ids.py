@@ -1,7 +1,7 @@
 """Call ids: every call has one, no two calls share one, and the target's wire can hold it.
 
-An id depends only on what stands before it, never on chance: the same history gives the same ids in every process,
-and appending a turn changes none of them (prompt caches live on that). Results follow their calls.
+An id depends only on the preceding content, never on chance: the same history gives the same ids in every process, and
+appending a turn changes none of them (prompt caches depend on this). Results get the ids of their calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toolglot.state_fields import STATE_ID
 
 @runs_on(lambda context: features.CALLS, in_place=True)
 def derive(request: Request, context: Context) -> Request:
-    """Every call gets an id of its own, and every result the id and the name of its call.
+    """Give every call a unique id, and every result the id and name of its call.
 
     Gemini and the deprecated function role have no ids: their results are matched by name and order. Some providers
     count `call_0` anew in each response (litellm #30426), so a repeated id is made unique, call and result alike.

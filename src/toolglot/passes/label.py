@@ -30,7 +30,7 @@ class Labeller(Struct, eq=False):
 
     def feed(self, event: Event) -> Sequence[Event]:
         if isinstance(event, Finish) and self._clock is not None:
-            return (replace(event, completed=self._completed(event.completed)),)
+            return (replace(event, completed=self._completion_time(event.completed)),)
         if not isinstance(event, Start):
             return (event,)
         return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self._id_of(event)),)
@@ -44,7 +44,7 @@ class Labeller(Struct, eq=False):
             stop=response.stop,
             usage=response.usage,
             created=self._created if response.created is None else response.created,
-            completed=response.completed if self._clock is None else self._completed(response.completed),
+            completed=response.completed if self._clock is None else self._completion_time(response.completed),
             service_tier=service_tier,
             native=response.native,
         )
@@ -58,6 +58,6 @@ class Labeller(Struct, eq=False):
     def _created_at(self, answer: Start | Response) -> int | None:
         return self._created if answer.created is None else answer.created
 
-    def _completed(self, reported: int | None) -> int | None:
+    def _completion_time(self, reported: int | None) -> int | None:
         now = None if self._clock is None else self._clock()
         return reported if now is None else int(now)

@@ -13,7 +13,7 @@ N = TypeVar("N", bound=Node)
 def without_native(node: N, owner: str, name: str) -> N:
     """Remove this field of the owner from a node, also one object deeper."""
     fields = native_of(node, owner)
-    rest = {key: _pruned(value, name) for key, value in fields.items() if key != name}
+    rest = {key: _prune_value(value, name) for key, value in fields.items() if key != name}
     if rest == fields:
         return node
     others = {dialect: kept for dialect, kept in node.native.items() if dialect != owner}
@@ -53,7 +53,7 @@ def _tool_without(tool: Tool | Opaque, owner: str, name: str) -> Tool | Opaque:
     return replace(tool, cache=None) if name == "cache_control" else tool
 
 
-def _pruned(value: Any, name: str) -> Any:
+def _prune_value(value: Any, name: str) -> Any:
     if isinstance(value, Mapping) and name in value:
         return {key: item for key, item in value.items() if key != name}
     return value

@@ -154,7 +154,7 @@ def _with_bridges(request: Request, context: Context) -> Request:
 
 
 def _split_after_results(message: Message) -> tuple[Message, ...]:
-    """The message in two if it goes on after its last result."""
+    """Split a message that continues after its last result."""
     content = message.content
     count = next((end for end in range(len(content), 0, -1) if isinstance(content[end - 1], ToolResult)), len(content))
     if count == len(content):

@@ -364,7 +364,7 @@ def _merge(
     properties: dict[str, Any] = dict(own) if isinstance(own, dict) else {}
     for branch in objects:
         _add_properties(properties, branch.get("properties"), "allOf" if together else "anyOf")
-    required = _required(schema, objects, together)
+    required = _required_properties(schema, objects, together)
     merged = {key: value for key, value in schema.items() if key not in (combiner, "required")}
     merged |= {"properties": properties} | ({"required": required} if required else {})
     closed = [branch.get("additionalProperties") is False for branch in objects]
@@ -381,7 +381,7 @@ def _merge(
     return merged
 
 
-def _required(schema: dict[str, Any], branches: list[dict[str, Any]], together: bool) -> list[str]:
+def _required_properties(schema: dict[str, Any], branches: list[dict[str, Any]], together: bool) -> list[str]:
     """Required properties: those of the schema, and those that all branches require (any branch, for `allOf`)."""
     demanded = [_names(branch) for branch in branches]
     shared = (set.union if together else set.intersection)(*map(set, demanded))

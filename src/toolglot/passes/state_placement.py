@@ -1,14 +1,12 @@
 """Put reasoning state back on the blocks of an answer.
 
-A client sends an answer back in one message or in several, with other ids, and without some of its blocks. What its
-owner wants to see again comes as a `AnswerState`: reasoning whole, and of calls and texts only the owner's state. Each
-state goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client or the
-encoder has joined are cut where they were joined, without the blank line between them. An empty text that the client
-has left out comes back if it had state.
+A client may return an answer in several messages, with other ids, and without some of its blocks. An `AnswerState`
+holds what the owner needs back: complete reasoning, and the owner's state of calls and texts. Each state goes to its
+block, and reasoning goes before the block that it led to. If the client or the encoder joined texts, they are split
+again, without the blank line between them. An empty text that the client omitted comes back if it had state.
 
-Some clients send each call of a batch in a message of its own, with its result behind it, and some of them repeat the
-text and the reasoning of the answer in each. The ids in the state show that the calls belong together, and the answer
-becomes one message again.
+Some clients send each call of a batch in a separate message, followed by its result, and some repeat the answer's text
+and reasoning in each. The ids in the state show that the calls belong together, and the answer becomes one message.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from toolglot.state_fields import LENGTH
 from toolglot.wire.text_separator import separator_between
 
 _GAP = separator_between("a", "b")
-"""What encoders put between two texts of an answer."""
+"""The separator that encoders put between two texts of an answer."""
 
 
 class AnswerRun:
@@ -37,9 +35,9 @@ class AnswerRun:
         self.numbers: list[int] = []
         self.blocks: list[tuple[int, Block]] = []  # each with the index of its message
         self.end = 0
-        """How many messages that are no instructions there are up to its end."""
+        """Number of messages up to the end of the run, without instructions."""
         self.joined: list[int] = []
-        """Later messages whose calls belong to this answer. They are left out."""
+        """Later messages whose calls belong to this answer. They are omitted."""
 
     def add(self, message: Message, number: int, count: int) -> None:
         self.numbers.append(number)
@@ -48,7 +46,7 @@ class AnswerRun:
 
     @property
     def speaks(self) -> bool:
-        """It says or calls something: what holds nothing but reasoning may be taken apart and is not counted."""
+        """Whether the run has text or calls. A run of reasoning alone may be split and is not counted."""
         return any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text) for _, block in self.blocks)
 
     def calls(self) -> list[ToolCall]:
@@ -56,7 +54,7 @@ class AnswerRun:
 
 
 def runs(messages: Sequence[Message]) -> list[AnswerRun]:
-    """The answers of a conversation in their order."""
+    """Return the answers of a conversation in order."""
     return [run for run in _runs(messages) if run.speaks]
 
 
@@ -76,8 +74,8 @@ def _runs(messages: Sequence[Message]) -> Iterator[AnswerRun]:
 
 
 def join_split_calls(run: AnswerRun, messages: Sequence[Message], states: AnswerState) -> None:
-    """Add the calls of this answer that the client sends in later messages, each behind the result of the one before.
-    They move to the last message of the run. A message with any other text than the run's belongs to another answer."""
+    """Add the calls of this answer that the client sends in later messages, each after the result of the previous one.
+    They move to the last message of the run. A message with a text that is not in the run belongs to another answer."""
     missing = _own_ids(states).keys() - {call.id for call in run.calls()}
     home = run.numbers[-1]
     said = [block for _, block in run.blocks]
@@ -124,8 +122,8 @@ def _is_only_results(message: Message) -> bool:
 
 
 def _ids_of_calls_alone(message: Message, said: Sequence[Block]) -> set[str]:
-    """The ids of the calls of a message that has nothing else but reasoning, or repeats the text of what was said;
-    empty if it has."""
+    """Return the ids of a message's calls if its other content is only reasoning, or text that `said` contains;
+    otherwise an empty set."""
     if any(not isinstance(block, (ToolCall, Thinking, Text)) for block in message.content):
         return set()
     if (texts := _texts(message.content)) and texts != _texts(said):
@@ -149,10 +147,10 @@ def write_run(messages: list[Message], run: AnswerRun, blocks: Sequence[tuple[in
 
 
 def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[tuple[int, Block]] | None:
-    """The run's blocks with the target's state on them; None if there was nothing to add."""
+    """Return the run's blocks with the target's state, or None if there is nothing to add."""
     owner = context.target
     blocks = list(run.blocks)
-    thinking: Sequence[Thinking] = [_owned(saved, owner) for saved in states if isinstance(saved, Thinking)]
+    thinking: Sequence[Thinking] = [_add_owner(saved, owner) for saved in states if isinstance(saved, Thinking)]
     sent = [block for _, block in blocks if _is_own(block, context)]
     if len(sent) < len(thinking) and all(block in thinking for block in sent):
         blocks = [each for each in blocks if each[1] not in sent]  # the client has dropped some of it
@@ -171,9 +169,9 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     for saved, place in zip(states, places, strict=True):
         state = _state(saved, owner)
         if isinstance(saved, Thinking):
-            pending += [_owned(saved, owner)] if thinking else []
+            pending += [_add_owner(saved, owner)] if thinking else []
         elif place is not None:
-            # A turn of Claude's starts with reasoning. Reasoning that is tied to a block stands before that block.
+            # A turn of Claude starts with reasoning. Reasoning that is tied to a block goes before that block.
             starts = not before and owner not in NEEDS_FOLLOWER
             before.setdefault(_start(blocks) if starts else place, []).extend(pending)
             pending = []
@@ -205,8 +203,8 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
 def _in_answer_order(
     blocks: list[tuple[int, Block]], places: list[int | None]
 ) -> tuple[list[tuple[int, Block]], list[int | None]]:
-    """Put the texts of one message where they were in the answer, if all blocks are known: Chat and Ollama have one
-    text before all calls. Also returns the new places."""
+    """Move the texts of one message to their position in the answer, if all blocks are known: Chat and Ollama have
+    one text before all calls. Also returns the new positions."""
     order = [place for place in places if place is not None]
     calls = [place for place in order if isinstance(blocks[place][1], ToolCall)]
     if order == sorted(order) or calls != sorted(calls) or len(order) != len(blocks):
@@ -218,12 +216,12 @@ def _in_answer_order(
 
 
 def _start(blocks: Sequence[tuple[int, Block]]) -> int:
-    """The place of the first block that is no reasoning of others."""
+    """Return the index of the first block that is not another owner's reasoning."""
     return next((place for place, (_, block) in enumerate(blocks) if not isinstance(block, Thinking)), 0)
 
 
-def _owned(saved: Thinking, owner: str) -> Thinking:
-    """With its owner's name, also if it only wants the words back, so that it is not put back a second time."""
+def _add_owner(saved: Thinking, owner: str) -> Thinking:
+    """Add the owner's name, even if the owner needs only the text, so that the block is not restored twice."""
     return saved if owner in saved.native else replace(saved, native={**saved.native, owner: {}})
 
 
@@ -233,12 +231,12 @@ def _state(saved: Block, owner: str) -> Native:
 
 
 def _is_label(fields: Mapping[str, Any]) -> bool:
-    """Whether this says something about its text alone, and nothing without it."""
+    """Whether these fields only describe their text, and mean nothing without it."""
     return all(key.startswith("$") for key in fields)
 
 
 def _cut_texts(blocks: list[tuple[int, Block]], states: AnswerState) -> list[tuple[int, Block]]:
-    """Cut the texts to the lengths that they had in the answer. If they do not fit, the blocks stay as they are."""
+    """Split the texts to the lengths that they had in the answer. If the lengths do not fit, nothing changes."""
     known = [length_of(saved) for saved in states if isinstance(saved, Text)]
     lengths = [length for length in known if length]
     texts = [block.text for _, block in blocks if isinstance(block, Text) and block.text]
@@ -256,13 +254,13 @@ def _is_piece(block: Block) -> bool:
 
 
 def _without_piece(native: Native) -> Native:
-    """Without the note that a text goes on in the next block: here it ends."""
+    """Remove the note that a text continues in the next block: it ends here."""
     return {owner: {key: fields[key] for key in fields if key != "$piece"} for owner, fields in native.items()}
 
 
 def _cut(blocks: list[tuple[int, Block]], lengths: list[int], *, separated: bool) -> list[tuple[int, Block]] | None:
-    """The blocks with texts of these lengths, pieces joined; None if they do not fit. `separated`: an encoder has put a
-    blank line between texts that had none, which goes."""
+    """Return the blocks with texts of these lengths and joined pieces, or None if they do not fit. `separated`: remove
+    the blank line that an encoder put between two texts."""
     done: list[tuple[int, Block]] = []
     left = list(lengths)
     before, begins = "", True  # the latest text, and whether the next one begins here
@@ -288,8 +286,8 @@ def _cut(blocks: list[tuple[int, Block]], lengths: list[int], *, separated: bool
 
 
 def _places(states: AnswerState, blocks: Sequence[Block]) -> Iterator[int | None]:
-    """Find the block that each state belongs to. A call is known by an id of its own, else by its order; a text by
-    its order, where empty texts are counted apart. Texts that are joined for good have no state: it is that of one."""
+    """Find the block that each state belongs to. A call is identified by a unique id, or else by its order; a text by
+    its order, with empty texts counted separately. Texts that stay joined get no state, which would be that of one."""
     found: dict[bool, list[int]] = {True: [], False: []}
     for number, block in enumerate(blocks):
         if isinstance(block, Text):
@@ -309,24 +307,24 @@ def _places(states: AnswerState, blocks: Sequence[Block]) -> Iterator[int | None
 
 
 def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
-    """The ids that one call alone has, and where it stands."""
+    """Return the ids that only one call has, with the index of that call."""
     calls = [(block.id, place) for place, block in enumerate(blocks) if isinstance(block, ToolCall) and block.id]
     count = Counter(each for each, _ in calls)
     return {each: place for each, place in calls if count[each] == 1}
 
 
 def _is_own(block: Block, context: Context) -> bool:
-    """Reasoning that an envelope brought names its owner, also where all that it wants back are the words."""
+    """Whether the target owns this reasoning. An envelope names the owner even if the owner needs only the text."""
     if not isinstance(block, Thinking):
         return False
     return context.target in block.native or (context.source == context.target and not block.native)
 
 
 def _repeats(block: Block, words: str) -> bool:
-    """Is it reasoning without state whose words are a part of what was kept? A client had only the words."""
+    """Whether this is reasoning without state whose words are part of the saved text: the client had only the text."""
     return isinstance(block, Thinking) and bool(block.text) and _words(block.text) in words
 
 
 def _words(text: str) -> str:
-    """The text without white space: an encoder puts blank lines between blocks of reasoning, and clients strip them."""
+    """Return the text without white space: encoders add blank lines between blocks of reasoning, clients strip them."""
     return "".join(text.split())

@@ -90,9 +90,9 @@ def _with_message(request: Request, had_messages: bool, context: Context) -> Req
 
 
 def _join_pieces(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages of the assistant whose text goes on in the next one, as one message.
+    """Join assistant messages whose text continues in the next one.
 
-    This comes before empty text is taken out: a piece may be a mere space.
+    This runs before empty text is removed: a piece may be a single space.
     """
     runs: list[list[Message]] = []
     for message in messages:

@@ -174,7 +174,7 @@ def _cancelled_with_client(incoming: AsgiRequest) -> Iterator[None]:
     try:
         yield
     finally:
-        watch.cancel()  # it does nothing more, and nobody has to wait for its end
+        watch.cancel()  # it does nothing more, so its end need not be awaited
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

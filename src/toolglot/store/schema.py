@@ -14,7 +14,7 @@ from toolglot.store import StoreError
 OPEN_TIMEOUT, RETRY_PAUSE = 5.0, 0.01
 """Seconds to retry opening a file that other processes open at the same time, and between two attempts."""
 
-APPLICATION_ID = 0x746F6F6C  # "tool": tells a store from anybody else's SQLite file
+APPLICATION_ID = 0x746F6F6C  # "tool": distinguishes a store from other SQLite files
 
 _THREADS = """
 CREATE TABLE threads (

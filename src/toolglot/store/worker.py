@@ -113,7 +113,7 @@ class StoreWorker:
 
     def _settle(self, call: _QueuedCall, result: Any, failure: BaseException | None) -> None:
         """Runs in the loop: report to the caller; or retry while another process holds the file."""
-        if call.over.done():  # the caller that was to close the store has given up
+        if call.over.done():  # the caller that closes the store has stopped waiting
             return
         if failure is None:
             if call.writes:  # reads may continue all the while

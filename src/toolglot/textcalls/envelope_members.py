@@ -107,8 +107,8 @@ class EnvelopeMembers:
         return self.index
 
     def finish(self, last: str) -> bool:
-        """The envelope is over; `last` is its end, which was not noted yet. Returns False if it is no call after
-        all."""
+        """End the envelope; `last` is its end, which is not recorded yet. Returns False if it turns out not to be a
+        call."""
         sink, schema = self._opened.sink, self._opened.tools.get(self.name)
         quoted = str(json.loads("".join(self.quoted))).strip() if self.quoted else ""
         others = self._others()

@@ -291,7 +291,7 @@ class JsonScan:
             return -1
         self._stack.pop()
         self._release_with(character)
-        self._ended()
+        self._end_value()
         return 1
 
     def _scalar(self, text: str, at: int) -> int:
@@ -306,10 +306,10 @@ class JsonScan:
         if not _WHOLE_SCALAR.fullmatch(text, at, end):
             return -1
         self._hold_back(text[at:end])
-        self._ended()
+        self._end_value()
         return end - at
 
-    def _ended(self) -> None:
+    def _end_value(self) -> None:
         """A value has ended."""
         self._expected = NEXT
         if not self._stack:
@@ -340,7 +340,7 @@ class JsonScan:
             if self._expected == KEY_STRING:
                 self._expected = COLON
             else:
-                self._ended()
+                self._end_value()
             return end + 1, True
         if character == "\\":
             # Either an incomplete escape, or one that JSON does not have.

@@ -74,13 +74,15 @@ class ModelAsker:
             record.status = 200
             return result
         except TimeoutError:
-            raise self._failed(record, "timeout", f"no whole answer came within {self._timeout:g} seconds") from None
+            raise self._make_error(
+                record, "timeout", f"no whole answer came within {self._timeout:g} seconds"
+            ) from None
         except FailedError as error:
-            raise self._failed(record, error.error.kind, error.error.message) from None
+            raise self._make_error(record, error.error.kind, error.error.message) from None
         except UnknownModelError as error:
-            raise self._failed(record, "not_found", f"model: {error}") from None
+            raise self._make_error(record, "not_found", f"model: {error}") from None
         except (DecodeError, LossError, RefusedError, UpstreamError, MissingExtraError, StreamError) as error:
-            raise self._failed(record, "bad_request", str(error)) from None
+            raise self._make_error(record, "bad_request", str(error)) from None
         except asyncio.CancelledError:
             record.cancelled = True
             raise
@@ -88,7 +90,7 @@ class ModelAsker:
             record.ended = loop.time()
             self._observe(record)
 
-    def _failed(self, record: RequestRecord, kind: str, message: str) -> CallError:
+    def _make_error(self, record: RequestRecord, kind: str, message: str) -> CallError:
         """Return what went wrong, without a secret that may have been repeated."""
         message = shorten(redact(message, self._gateway.secrets))
         record.error, record.message = kind, message

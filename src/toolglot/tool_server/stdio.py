@@ -52,13 +52,13 @@ Incoming = SessionMessage | Exception
 
 async def serve_stdio(server: Server[Any], source: int = 0, target: int = 1) -> None:
     """Serve until the input ends. The file descriptors are those of the peer's pipes."""
-    with _redirected(source, target) as (reading, writing):
+    with _redirect_descriptors(source, target) as (reading, writing):
         async with _streams(reading, writing) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
 @contextmanager
-def _redirected(source: int, target: int) -> Iterator[tuple[int, int]]:
+def _redirect_descriptors(source: int, target: int) -> Iterator[tuple[int, int]]:
     """Yield duplicates of both descriptors. Meanwhile the originals lead nowhere and to standard error: other output
     cannot break the protocol."""
     reading, writing = os.dup(source), os.dup(target)

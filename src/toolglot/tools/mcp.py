@@ -96,9 +96,9 @@ OUTPUT_SCHEMAS: Mapping[str, str] = ByDialect(lambda manifest: manifest.output_s
 
 
 def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Tool, ...]:
-    """The tools of a list, of a `tools/list` result, or of the JSON-RPC message around one.
+    """Decode the tools of a list, of a `tools/list` result, or of the JSON-RPC message around one.
 
-    The receipt has a line if the list goes on (`nextCursor`).
+    The receipt has a line if the list has another page (`nextCursor`).
 
     Raises:
         DecodeError: it is none of these.

@@ -113,7 +113,7 @@ def make_exchange(
 
     Args:
         text_calls: how tool calls are written as text, if they are.
-        told: what is known of the conversation, for an upstream that needs its own earlier messages.
+        told: state of the conversation, for an upstream that needs its own earlier messages.
         forward: bytes may be forwarded unchanged.
         keeps_state: state that the client cannot carry for the upstream is stored.
     """

@@ -150,29 +150,29 @@ def test_the_line_names_the_place_and_the_size() -> None:
     said = bytes_field(3, bytes_field(1, b"Hi") + UNKNOWN)
     lines = lines_of(bytes_field(1, bytes_field(1, bytes_field(5, b"") + bytes_field(5, said))))
     where = "task_context.tasks[0].messages[1].agent_output.777"
-    assert f"loss: {where}: unknown field 777 (6 bytes): only warp understands it" in lines
+    assert f"loss: {where}: unknown field 777 (6 bytes): its meaning is unknown" in lines
 
 
 def test_the_same_field_in_many_places_has_one_line() -> None:
     said = bytes_field(5, bytes_field(3, bytes_field(1, b"Hi") + UNKNOWN))
     lines = [line for line in lines_of(bytes_field(1, bytes_field(1, said * 50))) if "777" in line]
     where = "task_context.tasks[0].messages[0].agent_output.777"
-    assert lines == [f"loss: {where}: unknown field 777 (50 times, 300 bytes): only warp understands it"]
+    assert lines == [f"loss: {where}: unknown field 777 (50 times, 300 bytes): its meaning is unknown"]
 
 
 def test_many_different_fields_are_counted_behind_a_limit() -> None:
     lines = lines_of(b"".join(number_field(1000 + number, 1) for number in range(500)))
     assert len(lines) == MAX_LINES + 1
-    assert lines[-1] == f"loss: $: {500 - MAX_LINES} unknown fields: only warp understands it"
+    assert lines[-1] == f"loss: $: {500 - MAX_LINES} unknown fields: its meaning is unknown"
 
 
 def test_fields_behind_the_limit_of_what_is_looked_at_are_told_without_their_places() -> None:
     lines = lines_of(number_field(1000, 1) * 60_000)
-    assert lines[-1].startswith("loss: $: further unknown fields: only warp understands it; those after the first")
+    assert lines[-1].startswith("loss: $: further unknown fields: its meaning is unknown; only the first")
 
 
 def test_a_known_field_of_another_wire_type_is_told() -> None:
-    assert "loss: 3: field 3 in another form (1 bytes): only warp understands it" in lines_of(number_field(3, 1))
+    assert "loss: 3: field 3 in another form (1 bytes): its meaning is unknown" in lines_of(number_field(3, 1))
 
 
 def test_what_only_warps_own_client_and_server_read_is_a_note() -> None:

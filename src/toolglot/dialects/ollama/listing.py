@@ -37,7 +37,7 @@ def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> byte
 def _encode_entry(model: ModelInfo) -> dict[str, Any]:
     return {
         "name": model.name,
-        "model": _tagged(model.name),
+        "model": _add_tag(model.name),
         "modified_at": _modified_at(model),
         "size": 0,
         # Ollama's command line shows the first twelve characters, and panics if there are fewer.
@@ -47,7 +47,7 @@ def _encode_entry(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-def _tagged(name: str) -> str:
+def _add_tag(name: str) -> str:
     """A name with a tag. Open WebUI adds `:latest` to a name without one, and then rejects it because the list does not
     have that name; it leaves other tags alone. `:latest` is not used here: it may be a part of an upstream's own name,
     so the router could not remove it from the names that VS Code sends to `/v1/chat/completions`."""

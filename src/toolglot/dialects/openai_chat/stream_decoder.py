@@ -310,7 +310,7 @@ class ChatStreamDecoder:
         else:
             unread = unread_members(fields.get("content"))
             for path in (*others, *[f"content.{key}" for entry in unread for key in entry]):
-                self._receipt.loss(f"choices[0].logprobs.{path}", path, f"only {NAME} understands it")
+                self._receipt.loss(f"choices[0].logprobs.{path}", path, "its meaning is unknown")
         self._out.budget.hold(len(tokens or ()))
         self._text.logprobs += tokens or ()
 
@@ -412,7 +412,7 @@ class ChatStreamDecoder:
         self._add_text(Thinking, text, shape)
         if isinstance(beside, dict) and text:
             for name in [name for name, value in beside.items() if value]:
-                self._receipt.loss(f"choices[0].delta.reasoning.{name}", name, f"only {NAME} understands it")
+                self._receipt.loss(f"choices[0].delta.reasoning.{name}", name, "its meaning is unknown")
         elif beside:
             self._receipt.loss("choices[0].delta.reasoning", "reasoning", "it is not text")
 

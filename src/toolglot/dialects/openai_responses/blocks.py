@@ -137,7 +137,7 @@ def _decode_model_text(part: OutputText | PlainText, noted: str | None) -> Text:
     annotations = part.annotations if part.annotations is not UNSET else ()
     noted_list = listed if tokens is not None else None
     names = {key for entry in unread_members(noted_list) for key in entry}
-    unread = tuple([Loss(f"logprobs.{name}", name, f"only {NAME} understands it") for name in sorted(names)])
+    unread = tuple([Loss(f"logprobs.{name}", name, "its meaning is unknown") for name in sorted(names)])
     return Text(
         text=part.text,
         citations=tuple([decode_annotation(annotation) for annotation in annotations]),

@@ -113,7 +113,7 @@ def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> Non
 
 
 _IdState: TypeAlias = Literal["lost", "known", "own"]
-"""State of an item: its reasoning is lost; nothing speaks against its id; the target's reasoning precedes it."""
+"""State of an item: its reasoning is lost; its id can be sent; the target's reasoning precedes it."""
 
 
 def _id_states(turn: list[Message], *, reasons: bool) -> list[_IdState]:

@@ -203,7 +203,7 @@ def encode_output_item(
     if isinstance(block, Opaque) and not is_part(block):
         if block.dialect == NAME and isinstance(block.value, dict):
             return block.value
-        receipt.loss(where, describe_block(block), "only its own API understands it")
+        receipt.loss(where, describe_block(block), f"{NAME} has no known equivalent")
         return None
     if encoder is not None:
         return encoder(block, item_id)

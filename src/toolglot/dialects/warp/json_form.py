@@ -157,7 +157,7 @@ def _refuse_second_member(field: Any, oneofs: dict[str, str], where: str) -> Non
 def _fill_field(message: Any, field: Any, value: Any, where: str, rounded: list[str]) -> None:
     if _is_map(field):
         inner, entries = field.message_type.fields_by_name["value"], getattr(message, field.name)
-        for key, item in _expected(value, Mapping, where, "an object").items():
+        for key, item in _check_kind(value, Mapping, where, "an object").items():
             if inner.type == _MESSAGE:
                 _fill(entries[key], item, f"{where}.{key}", rounded)
             else:
@@ -165,7 +165,7 @@ def _fill_field(message: Any, field: Any, value: Any, where: str, rounded: list[
                 _assign(partial(setitem, entries, key), _from_scalar(inner, item, place), place)
     elif field.is_repeated:
         items = getattr(message, field.name)
-        for index, item in enumerate(_expected(value, list, where, "an array")):
+        for index, item in enumerate(_check_kind(value, list, where, "an array")):
             if field.type == _MESSAGE:
                 _fill(items.add(), item, f"{where}[{index}]", rounded)
             else:
@@ -185,7 +185,7 @@ def _assign(put: Any, value: Any, where: str) -> None:
         raise DecodeError(where, str(error)) from None
 
 
-def _expected(value: Any, kind: Any, where: str, noun: str) -> Any:
+def _check_kind(value: Any, kind: Any, where: str, noun: str) -> Any:
     if not isinstance(value, kind):
         raise DecodeError(where, f"{noun} is expected")
     return value
@@ -195,9 +195,9 @@ def _from_scalar(field: Any, value: Any, where: str) -> Any:
     if field.type == _BYTES:
         return from_base64(value, where)
     if field.type == _STRING:
-        return _expected(value, str, where, "text")
+        return _check_kind(value, str, where, "text")
     if field.type == _BOOL:
-        return _expected(value, bool, where, "true or false")
+        return _check_kind(value, bool, where, "true or false")
     if field.type == _ENUM and isinstance(value, str):
         if value not in field.enum_type.values_by_name:
             raise DecodeError(where, f"there is no value {value[:100]!r} in {field.enum_type.containing_type.name}")

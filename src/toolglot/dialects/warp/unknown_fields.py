@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, WireField, read_fields
 from toolglot.receipt import Loss, Note, ReceiptLine, Severity, receipt_line
 
@@ -24,7 +23,7 @@ MAX_FIELDS = 50_000
 """The limit for inspected fields in one request or answer: some tenths of a second. Later fields are not listed."""
 MAX_PATH = 300
 
-ONLY_WARP = f"only {NAME} understands it"
+UNKNOWN_MEANING = "its meaning is unknown"
 LAST_COUNTS = "protobuf takes the last one, as Warp's own server does"
 JOINED = "protobuf joins them, and takes the last value of each field, as Warp's own server does"
 NOTED: Mapping[str, str] = {
@@ -77,7 +76,7 @@ class _FoundFields:
         times = f"{self.count} times, " if self.count > 1 else ""
         severity: Severity = "note" if self.noted else "loss"
         return receipt_line(
-            severity, self.path[:MAX_PATH], f"{self.field} ({times}{self.size} bytes)", self.noted or ONLY_WARP
+            severity, self.path[:MAX_PATH], f"{self.field} ({times}{self.size} bytes)", self.noted or UNKNOWN_MEANING
         )
 
 
@@ -173,7 +172,7 @@ class UnknownFields:
         lines = [found.line() for found in self._found.values()]
         if self._more or self._left <= 0:
             what = f"{self._more or 'further'} unknown fields"
-            why = ONLY_WARP if self._left > 0 else f"{ONLY_WARP}; those after the first {MAX_FIELDS} is not listed"
+            why = UNKNOWN_MEANING if self._left > 0 else f"{UNKNOWN_MEANING}; only the first {MAX_FIELDS} are listed"
             lines.append(Loss("$", what, why))
         return tuple(lines)
 

@@ -71,14 +71,14 @@ class _SampleWriter:
         pieces: list[str] = []
         length = 0
         while self._peek() not in ("", "|", ")"):
-            piece = self._repeated(self._atom())
+            piece = self._apply_repeat(self._atom())
             length += len(piece)
             if length > MAX_LENGTH:
                 raise _UnsupportedPatternError
             pieces.append(piece)
         return "".join(pieces)
 
-    def _repeated(self, piece: str) -> str:
+    def _apply_repeat(self, piece: str) -> str:
         repeat = _REPEAT.match(self._pattern, self._at)
         if repeat is None or repeat[0] == "{}":
             return piece

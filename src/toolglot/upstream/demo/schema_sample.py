@@ -97,11 +97,13 @@ class Sampler:
         groups = [[resolve_reference(schema["$ref"], self._root)]] if "$ref" in schema else []
         groups += [[part] for part in as_list(schema.get("allOf"))]
         groups += [
-            self._ordered(branches, depth) for key in ("anyOf", "oneOf") if (branches := as_list(schema.get(key)))
+            self._order_branches(branches, depth)
+            for key in ("anyOf", "oneOf")
+            if (branches := as_list(schema.get(key)))
         ]
-        yield from self._combined(plain, groups, depth, hops)
+        yield from self._combine_branches(plain, groups, depth, hops)
 
-    def _combined(
+    def _combine_branches(
         self, plain: dict[str, Any], groups: list[list[Any]], depth: int, hops: int
     ) -> Iterator[dict[str, Any]]:
         if not groups:
@@ -110,9 +112,9 @@ class Sampler:
         for branch in groups[0]:
             for way in self._variants(branch, depth, hops + 1):
                 if (merged := merge_schemas(plain, way)) is not None:
-                    yield from self._combined(merged, groups[1:], depth, hops + 1)
+                    yield from self._combine_branches(merged, groups[1:], depth, hops + 1)
 
-    def _ordered(self, branches: list[Any], depth: int) -> list[Any]:
+    def _order_branches(self, branches: list[Any], depth: int) -> list[Any]:
         """Null last; at depth the simple ones first, so that a recursive schema ends."""
 
         def cost(branch: Any) -> int:

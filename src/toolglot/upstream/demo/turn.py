@@ -25,7 +25,7 @@ _FOLDER = re.compile(
 
 
 class DemoTurn(Struct, frozen=True, kw_only=True):
-    """One wish, and what has been called and returned since."""
+    """A user request, with the calls and results since."""
 
     wish: str = ""
     calls: tuple[ToolCall, ...] = ()

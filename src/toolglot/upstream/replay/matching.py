@@ -109,11 +109,11 @@ def request_parts(dialect: str, value: Any, redactor: Redactor | None = None) ->
     with suppress(RecursionError):  # a request nested this deeply is compared as it is
         value = _normalize_numbers(value)
     for name, written in _encode_parts(dialect, value):
-        told = written if redactor is None else _redacted(written, redactor)
+        told = written if redactor is None else _redact_body(written, redactor)
         yield RequestPart(name, told, normalize_volatile_spans(told))
 
 
-def _redacted(data: bytes, redactor: Redactor) -> bytes:
+def _redact_body(data: bytes, redactor: Redactor) -> bytes:
     redacted, numbers = redactor.redact_body(data)
     return mark_numbers(redacted.decode(), numbers).encode() if numbers else redacted
 

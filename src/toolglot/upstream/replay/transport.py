@@ -80,7 +80,7 @@ class ReplayTransport:
         if entry is None:
             entry, match = self._index.next_redacted(wanted, lambda: self._parts(call, redactor)), "redacted"
         if entry is None:
-            return self._unmatched(wanted, call, redactor)
+            return self._no_match_error(wanted, call, redactor)
         if match != "exact":
             # Tests that depend on a date need to know.
             log.info("answered from %s: %s", entry.file.name, labels.INEXACT_MATCHES[match])
@@ -89,7 +89,7 @@ class ReplayTransport:
     def _parts(self, call: UpstreamCall, redactor: Redactor) -> list[RequestPart]:
         return list(request_parts(self.dialect.name, request_document(self.dialect.name, call.body), redactor))
 
-    def _unmatched(self, wanted: RequestFingerprint, call: UpstreamCall, redactor: Redactor) -> ApiError:
+    def _no_match_error(self, wanted: RequestFingerprint, call: UpstreamCall, redactor: Redactor) -> ApiError:
         error = no_recording_error(self._index, wanted, self.dialect.name, call)
         return replace(error, message=redactor.text(error.message))
 
