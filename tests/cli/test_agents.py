@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from toolglot.cli.agent_process import agent_environment
 from toolglot.cli.agents import AGENTS, AgentTarget, PreparedAgent, merge_documents
 from toolglot.cli.agents import prepare_agent as prepare
 
@@ -110,6 +111,15 @@ def test_without_a_model_nothing_speaks_of_one(name: str) -> None:
     assert not any("MODEL" in variable for variable in told.environment)
     assert not any(argument in ("--model", "-m") or argument.startswith("model=") for argument in told.arguments)
     assert "MODEL" not in str(told.settings)
+
+
+def test_a_limit_for_answers_that_the_user_has_set_wins_over_ours() -> None:
+    claude = prepared("claude", window=40_000)
+    own = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4096", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "1"}
+    environment = agent_environment(claude, own, "http://127.0.0.1:1")
+    assert environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
+    assert environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "40000"
+    assert agent_environment(claude, {}, "http://127.0.0.1:1")["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "10000"
 
 
 def test_what_a_model_holds_is_told_to_agents_that_can_be_told() -> None:

@@ -61,7 +61,8 @@ _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 def agent_environment(told: PreparedAgent, environ: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the agent's environment: the user's, what points it at the gateway, and no proxy for that."""
     environment = {name: value for name, value in environ.items() if name not in told.unset}
-    environment |= told.environment
+    kept = {name for name in told.defaults if environ.get(name)}
+    environment |= {name: value for name, value in told.environment.items() if name not in kept}
     if any(environ.get(name) for name in PROXY_VARIABLES):
         host = urlsplit(url).hostname or ""
         for name in ("NO_PROXY", "no_proxy"):

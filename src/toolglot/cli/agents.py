@@ -47,6 +47,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     """In addition, if the model's window is known: agents overestimate the window of unknown models."""
     unset: tuple[str, ...] = ()
     """Variables that would make the agent bypass the gateway."""
+    defaults: tuple[str, ...] = ()
+    """Variables of ours that the user's own values win over."""
     needs_model: bool = False
     usual_model: str | None = None
     """A model that the agent requests by itself."""
@@ -76,6 +78,7 @@ class PreparedAgent(Struct, frozen=True):
     unset: tuple[str, ...]
     arguments: list[str]
     settings: dict[str, Any]
+    defaults: tuple[str, ...] = ()
 
 
 _CLAUDE = {
@@ -101,7 +104,7 @@ _CLAUDE_MODELS = {
 # is blocked. `disable` is the only value of this setting.
 _CLAUDE_PERMISSIONS = {"disableAutoMode": "disable"}
 _CLAUDE_WINDOW = {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{window}"}
-# It asks for answers of up to 32,000 tokens, which a small window has no room for. A limit in the user's settings wins.
+# It asks for answers of up to 32,000 tokens, which a small window has no room for. The user's own limit wins.
 _CLAUDE_OUTPUT = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "{output}"}
 
 _OPENCODE = {
@@ -143,6 +146,7 @@ AGENTS = {
             with_window=AgentSettings(
                 environment={**_CLAUDE_WINDOW, **_CLAUDE_OUTPUT}, settings={"env": _CLAUDE_WINDOW}
             ),
+            defaults=tuple(_CLAUDE_OUTPUT),
             usual_model="claude-sonnet-4-5",
             first_request=20_000,
         ),
@@ -258,6 +262,7 @@ def prepare_agent(agent: Agent, wish: AgentTarget, folder: str) -> PreparedAgent
         agent.unset,
         arguments,
         _fill(settings, values),
+        agent.defaults,
     )
 
 
