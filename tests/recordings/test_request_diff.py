@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from toolglot.recordings.frame_cells import Cell, document_cell
-from toolglot.recordings.request_diff import mark_lines, read_json_lines
 from toolglot.recordings.timeline import Timeline, TimelineRequest, TimelineRow
-from toolglot.recordings.timeline_html import MIN_FOLDED_LINES, MIN_FOLDED_ROWS, render_html
+from toolglot.recordings.timeline_html import (
+    MIN_FOLDED_LINES,
+    MIN_FOLDED_ROWS,
+    mark_lines,
+    read_json_lines,
+    render_html,
+)
 
 
 def marks(one: Any, other: Any) -> list[str]:

@@ -6,18 +6,22 @@ Bars show when each frame arrived. They are drawn as SVG, because the page's pol
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
+from typing import Literal
 
 from msgspec import Struct
 
+from toolglot.errors import DecodeError
 from toolglot.export.html_page import PAGE_FOOT, escape_html, page_head, preformat
 from toolglot.export.visible_text import one_line
 from toolglot.receipt import ReceiptLine
 from toolglot.recordings.frame_cells import Cell
-from toolglot.recordings.request_diff import JsonLine, LineMark, mark_lines, read_json_lines
 from toolglot.recordings.timeline import Timeline, TimelineBanner, TimelineRequest, TimelineRow
+from toolglot.wire import json
 
 STYLE = r"""
 body { padding: 2.5rem 1.25rem 4rem; font-size: 15px; }
@@ -279,3 +283,61 @@ def _reason(line: ReceiptLine) -> str:
 
 def _time(at: float | None) -> str:
     return f"{at:.3f} s" if at is not None else ""
+
+
+LineMark = Literal["", "same", "moved", "only"]
+"""A line without a value has none."""
+MIN_MOVED_CHARS = 3
+"""A shorter value, such as `5` or `true`, says nothing without its name."""
+_MEMBER = re.compile(r'(\s*+)(?:("(?:[^"\\]++|\\.)*+"): ?)?(.*)', re.DOTALL)
+
+
+class JsonLine(Struct, frozen=True):
+    """A line of indented JSON. `value` is None if it only opens or closes something."""
+
+    text: str
+    name: str = ""
+    value: str | None = None
+
+
+def read_json_lines(text: str) -> list[JsonLine]:
+    """Read indented JSON, as `Cell.full` has it. Anything else has lines without values."""
+    read = _read_line if text.lstrip()[:1] in ("{", "[") else JsonLine
+    return [read(line) for line in text.split("\n")]
+
+
+def _read_line(line: str) -> JsonLine:
+    member = _MEMBER.fullmatch(line)
+    assert member is not None
+    value = member[3].removesuffix(",")
+    if value in ("{", "[", "}", "]", "{}", "[]", ""):
+        return JsonLine(line, member[2] or "")
+    return JsonLine(line, member[2] or "", _plain(value))
+
+
+def _plain(value: str) -> str:
+    """Return a value in one form: the same text may be escaped in several ways."""
+    if "\\" not in value:
+        return value
+    try:
+        return json.encode_text(json.decode(value))
+    except DecodeError:
+        return value
+
+
+def mark_lines(lines: Sequence[JsonLine], others: Sequence[JsonLine]) -> Iterator[tuple[JsonLine, LineMark]]:
+    """Yield each line of one request with its mark, compared with the other request."""
+    members = Counter((line.name, line.value) for line in others if line.value is not None)
+    values = Counter(line.value for line in others)
+    for line in lines:
+        if line.value is None:
+            yield line, ""
+        elif members[line.name, line.value] > 0:
+            members[line.name, line.value] -= 1
+            values[line.value] -= 1
+            yield line, "same"
+        elif len(line.value) >= MIN_MOVED_CHARS + 2 and line.value[0] == '"' and values[line.value] > 0:
+            values[line.value] -= 1
+            yield line, "moved"
+        else:
+            yield line, "only"
