@@ -18,7 +18,6 @@ from toolglot.textcalls.schemas import all_of_parts, allowed_types, alternatives
 
 __all__ = ["REPAIRED_NOTE", "coerce_value", "is_plain_string", "value_schema"]
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _LOOSE_NUMBER = re.compile(r"\+?(-?[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)")

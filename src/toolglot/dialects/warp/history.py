@@ -5,7 +5,7 @@ one under `history`; the code that stores state sets it.
 - `replay`: the tasks that Warp's server sent, opaque data included. `tasks` has them (base64), and they cover the first
   `covered` messages. Later messages are written as in `native`, under the ids of the server's calls
   (`call_matching.py`).
-- `text`: one query that contains the whole conversation as text (`text_history.py`).
+- `text`: one query that contains the whole conversation as text.
 """
 
 from __future__ import annotations
