@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.agent.offered_names import offered_names
+from toolglot.agent.toolbox import offered_names
 
 LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from toolglot.chat.actions import as_html, as_lines, as_markdown, writer_for
 from toolglot.chat.conversation import LOST, NO_TOOL, STOPPED, STOPPED_HERE, ChatConversation, complete_results
-from toolglot.chat.export import as_html, as_lines, as_markdown, writer_for
 from toolglot.ir import Block, Message, Text, Thinking, ToolCall, ToolResult
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.cli.run import run
 from toolglot.capabilities import PLACES
-from toolglot.cli.dialects import CONCEPTS, PARAMETERS
-from toolglot.cli.model_patterns import readable_patterns
+from toolglot.cli.dialects import CONCEPTS, PARAMETERS, readable_patterns
 from toolglot.dialects import DIALECTS
 
 LABELS = [label for label, _ in (*CONCEPTS, *PARAMETERS)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolglot.config.build import OTHER_NAMES
-from toolglot.config.other_gateways import GATEWAYS, OtherGateway, recognize_config, recognize_text
+from toolglot.config.documents import GATEWAYS, OtherGateway, recognize_config, recognize_text
 from toolglot.config.schema import Config
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"

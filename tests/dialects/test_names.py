@@ -41,7 +41,7 @@ ALLOWED = {
     "wire/openai_error.py": "shared by the two dialects of one vendor",
     # Settings of a configuration that have a dialect's name in theirs, handed on to where they matter.
     "config/checks.py": "the settings `warp_history` and `disable_warp_tools`",
-    "recordings/redact_lines.py": "the setting `warp_history`",
+    "recordings/writing/recorder.py": "the setting `warp_history`",
     "recordings/format.py": "the settings `warp_history` and `disable_warp_tools`",
     "recordings/retranslate.py": "the settings `warp_history` and `disable_warp_tools`",
     "recordings/rerun/replay_setup.py": "the settings `warp_history` and `disable_warp_tools`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolglot.textcalls import Engine
-from toolglot.textcalls.answer_format import answer_format
+from toolglot.textcalls.answer import answer_format
 from toolglot.textcalls.events import CallEvent, merge_events
 from toolglot.textcalls.settings import TextCalls
 

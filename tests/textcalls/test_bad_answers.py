@@ -33,9 +33,9 @@ from toolglot.errors import UpstreamError
 from toolglot.events import Close, Fault
 from toolglot.ir import Message, Response, Text, Tool, ToolCall
 from toolglot.textcalls.answer import RAW_NOTE
-from toolglot.textcalls.bad_call import MAX_RAW_CHARS
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
+from toolglot.textcalls.retry_prompt import MAX_RAW_CHARS
 from toolglot.textcalls.settings import BadCalls
 from toolglot.translate import ExchangeCore
 

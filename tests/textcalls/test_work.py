@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.textcalls import AUTO, Engine, find_format
-from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.events import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE_CHARS, CallEvent
 from toolglot.textcalls.json_scan import MAX_PARTS, MIN_BULK, JsonScan
 from toolglot.textcalls.marks import MarkSet, mark_set
-from toolglot.textcalls.work_budget import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE_CHARS
 
 SCHEMAS: dict[str, Any] = {tool.name: tool.parameters for tool in TOOLS}
 CALL = '<tool_call>{"name": "write_file", "arguments": {"content": "x"}}</tool_call>'

@@ -16,8 +16,7 @@ import pytest
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.upstream.discovery import Discovery, discover, local_url, probe_local
-from toolglot.upstream.fetch import FetchedAnswer
-from toolglot.upstream.transport import TransportError, UpstreamCall
+from toolglot.upstream.transport import FetchedAnswer, TransportError, UpstreamCall
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS, Vendor
 
 KEY = "sk-secret"

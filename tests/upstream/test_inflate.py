@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from toolglot.upstream.inflate import PIECE, Inflater
+from toolglot.upstream.body import PIECE, Inflater
 
 
 def squeezed(data: bytes, form: str) -> bytes:

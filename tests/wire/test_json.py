@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot.dialects.openai_chat.call_matching import ObjectScanner
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.object_scanner import ObjectScanner
 
 # bytes, where, what
 REFUSED: list[tuple[bytes, str, str]] = [

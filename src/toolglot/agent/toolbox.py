@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
 
-from toolglot.agent.offered_names import offered_names
 from toolglot.agent.policy import call_policy, is_tool_chosen
 from toolglot.agent.server_records import ServerTool
 from toolglot.config.schema import McpServerConfig
@@ -103,3 +104,45 @@ def make_toolbox(
 def _is_wanted(attached: AttachedServer, tool: ServerTool) -> bool:
     asked = attached.asked
     return asked is None or (is_tool_chosen(asked.allowed, tool) and tool.name not in asked.refused)
+
+
+MAX_NAME = 64
+_SERVER = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-]))*")
+"""Without `__` and no `_` at the end; Gemini requires a letter at the beginning."""
+_TOOL = re.compile(r"[A-Za-z0-9_-]+")
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_HASH = 8
+
+
+def offered_names(pairs: Sequence[tuple[str, str]], reserved: Collection[str] = ()) -> dict[tuple[str, str], str]:
+    """Return the name of each pair of a server and one of its tools, independent of their order. `reserved` are names
+    that others have, and keep."""
+    names: dict[tuple[str, str], str] = {}
+    taken = set(reserved)
+    for pair in sorted(set(pairs), key=lambda pair: (_unhashed_name(*pair) is None, pair)):
+        names[pair] = _free_name(pair, taken)
+        taken.add(names[pair])
+    return {pair: names[pair] for pair in pairs}
+
+
+def _unhashed_name(server: str, tool: str) -> str | None:
+    """Return the name that needs no hash, if there is one. No two pairs have the same."""
+    name = f"{server}__{tool}"
+    fits = len(name) <= MAX_NAME and _SERVER.fullmatch(server) and _TOOL.fullmatch(tool)
+    return name if fits else None
+
+
+def _free_name(pair: tuple[str, str], taken: set[str]) -> str:
+    name, attempt = _unhashed_name(*pair), 0
+    while name is None or name in taken:
+        name = _hashed_name(*pair, attempt)
+        attempt += 1
+    return name
+
+
+def _hashed_name(server: str, tool: str, attempt: int) -> str:
+    meant = f"{len(server)}:{server}{tool}{attempt or ''}".encode("utf-8", "surrogatepass")
+    readable = _ILLEGAL.sub("_", f"{server}__{tool}")
+    if not readable[0].isalpha():
+        readable = f"_{readable}"
+    return f"{readable[: MAX_NAME - _HASH - 1]}_{sha256(meant).hexdigest()[:_HASH]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TypeAlias
@@ -11,7 +12,6 @@ import click
 import msgspec
 
 from toolglot.capabilities import PLACES, Capabilities, change_capabilities, read_capability
-from toolglot.cli.model_patterns import readable_patterns
 from toolglot.cli.table import render_table
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
@@ -149,3 +149,76 @@ def _describe(dialect: Dialect) -> dict[str, object]:
             {"pattern": rule.pattern, "changes": dict(rule.changes), "why": rule.why} for rule in dialect.models
         ],
     }
+
+
+_TOKEN = re.compile(r"\(\?[!:]|\(|\)|\||\[[^]]+\][+*]?|\\.|.")
+_FROM = re.compile(r"\[(\d)(?:-|\d*)9\]")
+_DIGIT = "#"
+_NOT = re.compile("!(.*)!")
+_NOTHING = ("^", "$", r"\b", r"\S", "/", "?")
+
+
+def readable_patterns(pattern: str) -> list[str]:
+    """Return the names that a pattern matches, in readable form."""
+    names = _without_later(_alternatives(_TOKEN.findall(pattern)))
+    shown = list(dict.fromkeys(_tidy(name) for name in names))
+    return [name for name in shown if not any(name != other and name.startswith(f"{other}-") for other in shown)]
+
+
+def _without_later(names: list[str]) -> list[str]:
+    """Versions of two digits are later than those of one: the plus says so already."""
+    return [name for name in names if _DIGIT * 2 not in name] or names
+
+
+def _alternatives(tokens: list[str]) -> list[str]:
+    """The alternatives at the head of the tokens, which are used up to the end of their group."""
+    done: list[str] = []
+    names = [""]
+    while tokens and (token := tokens.pop(0)) != ")":
+        if token == "|":
+            done, names = done + names, [""]
+        elif token == "(?!":
+            names = _joined(names, [_refused(_alternatives(tokens))])
+        elif token in ("(", "(?:"):
+            names = _joined(names, _alternatives(tokens))
+        else:
+            names = _joined(names, [_text(token)])
+    return done + names
+
+
+def _joined(heads: Iterable[str], tails: Iterable[str]) -> list[str]:
+    tails = list(dict.fromkeys(tails))
+    return [head + tail for head in heads for tail in tails]
+
+
+def _refused(tails: list[str]) -> str:
+    """A mark for how a name must not go on. A digit there only keeps a version apart from a date."""
+    return "" if tails == [_DIGIT] else f"!{'|'.join(_without_later(tails))}!"
+
+
+def _text(token: str) -> str:
+    if token in _NOTHING:
+        return ""
+    if token in (r"\d", "[1-9]"):
+        return _DIGIT
+    if token == "[-.]":
+        return "-"
+    if token.startswith("["):
+        return "*" if token.endswith(("+", "*")) else _FROM.sub(r"\1+", token)
+    return token.removeprefix("\\")
+
+
+def _tidy(name: str) -> str:
+    name = name.replace(_DIGIT, "1+")
+    refused = _NOT.search(name)
+    told = _open(_NOT.sub("", name))
+    if refused is None:
+        return told
+    head = name[: refused.start()]
+    return f"{told} (not {', '.join(_open(head + tail) for tail in refused[1].split('|'))})"
+
+
+def _open(name: str) -> str:
+    """The name, which may go on; behind a plus that need not be said."""
+    name = name.replace("+*", "+")
+    return name if name.endswith(("+", "*")) else f"{name}*"

@@ -28,8 +28,8 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
 from toolglot.export.html import can_show_image, render_html
 from toolglot.export.jsonl import write_jsonl
+from toolglot.export.loss_report import watch_losses
 from toolglot.export.markdown import render_markdown
-from toolglot.export.page_losses import watch_losses
 from toolglot.export.readers import ConversationSummary, SourceConversation, read_conversation, read_recordings
 from toolglot.ir import Media
 from toolglot.lint.report import visible

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from toolglot.api import Translated
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, first_event, is_stream, json_or_none, other_dialect
-from toolglot.cli.exchanges import answer_exchange
 from toolglot.cli.job import TranslationJob, refuse_document, write_text, write_translated
 from toolglot.cli.parameters import decode_chunks, exit_unreadable, read_chunks
 from toolglot.cli.receipt import check_writable, write_receipt
 from toolglot.cli.stream import HEAD_BYTES, forward_stream
 from toolglot.cli.tool_files import tools_in
+from toolglot.cli.translation_sides import answer_exchange
 from toolglot.dialects import DEFAULT, find
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.events import Fold, unfold

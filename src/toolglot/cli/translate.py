@@ -9,13 +9,12 @@ import click
 
 from toolglot.api import Translated, translate_error
 from toolglot.cli.diagnosis import json_or_none, other_dialect
-from toolglot.cli.exchanges import answer_exchange, translate_request
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_translated
 from toolglot.cli.parameters import count_noun, exit_unreadable, input_file, print_note, read_chunks
 from toolglot.cli.receipt import check_writable, write_receipt
 from toolglot.cli.stream import forward_stream
 from toolglot.cli.tool_files import tools_option
-from toolglot.cli.translation_sides import Side, side_option
+from toolglot.cli.translation_sides import Side, answer_exchange, side_option, translate_request
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
 from toolglot.fragments import translate_messages, translate_result, translate_tools

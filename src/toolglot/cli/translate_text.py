@@ -8,12 +8,11 @@ import click
 
 from toolglot.api import Translated
 from toolglot.cli.diagnosis import json_or_none, other_dialect
-from toolglot.cli.exchanges import require_model
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_text, write_translated
 from toolglot.cli.parameters import exit_unreadable
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
-from toolglot.cli.translation_sides import AUTO
+from toolglot.cli.translation_sides import AUTO, require_model
 from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_result, translate_messages

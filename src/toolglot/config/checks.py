@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete_upstream, find_vendor, make_router
 from toolglot.config.build import RecordBuilder
-from toolglot.config.history_checks import check_format, check_histories
+from toolglot.config.history_sections import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording, place_problem

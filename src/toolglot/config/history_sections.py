@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 from msgspec.structs import asdict
 
-from toolglot.config.problems import field_name
+from toolglot.config.build import RecordBuilder
+from toolglot.config.problems import Path, field_name, one_of
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, merge_layers
-from toolglot.routing import Target
+from toolglot.passes.history_shorten import LEAST
+from toolglot.routing import AUTO, Target
+from toolglot.textcalls import ALIASES, FORMATS
 
 OLDER_LIMITS = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
 """Limits on the upstream itself, and their names in its section. They are older than steps, and are exact."""
@@ -76,3 +79,33 @@ def _format_value(value: object) -> str:
 
 def _cut(share: float | None) -> str:
     return " (cut exactly to the limit)" if share == 1 else ""
+
+
+def check_histories(config: Config, builder: RecordBuilder) -> None:
+    for path, policy in _policies(config):
+        if policy.calls is not None:
+            check_format(policy.calls, (AUTO,), (*path, "calls"), builder)
+        if policy.result_bytes and policy.result_bytes < LEAST:
+            told = f"a truncated result needs at least {LEAST} bytes: its start, its end and a line between them"
+            builder.add_problem((*path, "result_bytes"), told, "0 means no limit")
+    for name, upstream in config.upstreams.items():
+        for older, field in OLDER_LIMITS.items():
+            if getattr(upstream, older) is not None and getattr(upstream.history, field) is not None:
+                told = f"`history.{field}` of this upstream sets the same limit; remove one of them"
+                builder.add_problem(("upstreams", name, older), told)
+
+
+def check_format(name: str, words: tuple[str, ...], path: Path, builder: RecordBuilder) -> None:
+    """Check the name of a text format, or one of the words allowed instead."""
+    if name not in {*words, *FORMATS, *ALIASES}:
+        near = one_of(name.replace("-", "_"), (*words, *FORMATS))
+        builder.add_problem(path, f"there is no text format `{name[:40]}`", near)
+
+
+def _policies(config: Config) -> Iterator[tuple[Path, HistoryPolicy]]:
+    yield ("history",), config.history
+    for name, upstream in config.upstreams.items():
+        yield ("upstreams", name, "history"), upstream.history
+    for name, model in config.models.items():
+        if isinstance(model.history, HistoryPolicy):
+            yield ("models", name, "history"), model.history

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
+from time import time
 
 from msgspec import Struct, field
 
+from toolglot.agent.host import McpHost
+from toolglot.agent.policy import call_policy
+from toolglot.agent.server_records import ServerState, ServerTool
 from toolglot.cli.agents import Agent
 from toolglot.cli.running_gateway import is_toolglot
 from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
+from toolglot.config.schema import McpServerConfig, StoreConfig
 from toolglot.doctor import machine, models, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.installed_agents import find_agents
-from toolglot.doctor.mcp_servers import examine_servers
-from toolglot.doctor.save_verdicts import save_verdicts
+from toolglot.doctor.probes import ProbeResult
+from toolglot.errors import MissingExtraError
 from toolglot.gateway.gateway import Gateway
 from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.server.startup import StartOptions, load_options, start_gateway
+from toolglot.store import StoreError, ToolVerdict
+from toolglot.store.sqlite import MEMORY, NO_STORE, SqliteStore, default_path
 from toolglot.upstream.http_client import HttpTransport
+from toolglot.upstream.tool_mode import PROBE_TTL
 from toolglot.upstream.vendors import VENDORS, WINDOW_SETTINGS
 
 MAX_PROBED = 3
@@ -201,3 +211,74 @@ def _choose_models(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tupl
         rest = f"{len(wanted) - MAX_PROBED} of {len(wanted)} models were not probed"
         return wanted[:MAX_PROBED], [warn("model", rest, "select models: --probe --model NAME", name)]
     return wanted, []
+
+
+async def save_verdicts(
+    probed: Sequence[ProbeResult], config: StoreConfig, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Nothing is saved for vendors whose models all take tools, nor if the store keeps nothing."""
+    now = time()
+    verdicts = [
+        ToolVerdict(
+            upstream=one.model.upstream.base_url,
+            model=one.model.target.model,
+            tools=one.tools,
+            found=now,
+            until=now + PROBE_TTL,
+        )
+        for one in probed
+        if one.tools is not None and not one.model.upstream.native_tools
+    ]
+    path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
+    if path in (MEMORY, NO_STORE) and any(verdict.tools == "text" for verdict in verdicts):
+        advice = "set the format in their sections: `tools = …`; otherwise they count as native until a request fails"
+        where = "it is in memory only" if path == MEMORY else "there is none"
+        return [warn("store", f"{where}: the need for text calls is not saved", advice)]
+    if not verdicts or path in (MEMORY, NO_STORE):
+        return []
+    try:
+        store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
+        try:
+            for verdict in verdicts:
+                await store.remember(verdict)
+        finally:
+            await store.close()
+    except StoreError as error:
+        advice = "the gateway will detect it at the first request with tools"
+        return [warn("store", f"the results could not be saved: {error}", advice)]
+    return [ok("store", "the tool modes of these models are saved for a month", path)]
+
+
+CHECK = "mcp"
+
+
+async def examine_servers(servers: Mapping[str, McpServerConfig]) -> list[Finding]:
+    """Start or contact each server, and release it again."""
+    if not servers:
+        return []
+    host = McpHost(servers)
+    try:
+        await host.start()
+        await host.ready(servers)
+        return [_finding(config, host.state(name), host.tools(name)) for name, config in servers.items()]
+    except MissingExtraError as error:
+        return [fail(CHECK, str(error))]
+    finally:
+        await host.close()
+
+
+def _finding(config: McpServerConfig, state: ServerState, tools: tuple[ServerTool, ...]) -> Finding:
+    if state.state != "ready":
+        last = state.log.strip().splitlines()[-1:] or [""]
+        advice = f"its last output: {last[0]}" if last[0] else "check its `command` or `url`"
+        return fail(CHECK, state.why or "it did not respond in time", advice, state.name)
+    counted = Counter(call_policy(config, tool) for tool in tools)
+    what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} run automatically"
+    if counted["ask"]:
+        unasked = f"{what}, {counted['ask']} need approval, which the gateway cannot ask for"
+        advice = (
+            f'`policy = "auto"` under `mcp.servers.{state.name}`, or `alwaysAllow` in a file of `mcpServers`, lets the '
+            "gateway run them"
+        )
+        return warn(CHECK, unasked, advice, state.name)
+    return ok(CHECK, f"{what}, {counted['never']} never" if counted["never"] else what, state.name)

@@ -24,9 +24,8 @@ from toolglot.receipt import Receipt
 from toolglot.routing import NATIVE, Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.upstream.exchange import make_exchange
-from toolglot.upstream.fetch import FetchedAnswer, fetch
 from toolglot.upstream.tool_mode import KnownToolMode, refuses_tools, text_calls_for
-from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.transport import FetchedAnswer, Timeouts, TransportError, fetch
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
 

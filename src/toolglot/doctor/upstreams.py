@@ -19,8 +19,7 @@ from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.errors import ApiError, DecodeError
 from toolglot.models import ModelInfo
 from toolglot.routing import DEMO
-from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
-from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.transport import MAX_LIST_BYTES, Timeouts, TransportError, fetch
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
 

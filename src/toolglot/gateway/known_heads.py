@@ -12,7 +12,7 @@ from toolglot.dialect import Dialect
 from toolglot.gateway.received import CallHead
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
-from toolglot.upstream.http_client.known_head import KnownHead
+from toolglot.upstream.http_client.known_answers import KnownHead
 
 if TYPE_CHECKING:
     from toolglot.gateway.model_route import ModelRoute

@@ -13,8 +13,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import replace
 from toolglot.models import LATEST, ModelInfo
 from toolglot.routing import DEMO, Router
-from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
-from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.transport import MAX_LIST_BYTES, Timeouts, TransportError, fetch
 from toolglot.upstream.upstream import Upstream
 
 UPSTREAM_TIMEOUT = 5.0

@@ -40,8 +40,7 @@ from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, Tool
 from toolglot.passes import OriginalTool, find_original
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.bad_arguments import describe_bad_arguments
-from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.bad_arguments import describe_bad_arguments, note_repeated_keys
 
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "refusal"})
 """Stop reasons that may interrupt a call."""

@@ -11,14 +11,13 @@ passed on except for its last part, which might be the beginning of a match.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from toolglot.recordings.base64_runs import BASE64, decode_base64, trailing_offset
 from toolglot.recordings.json_structure import (
     MAX_NAMES,
     BodyPosition,
@@ -37,7 +36,6 @@ from toolglot.recordings.replacement import (
     replace_in_pieces,
 )
 from toolglot.recordings.replacement import REDACTED as REDACTED
-from toolglot.recordings.truncated_secrets import SecretPrefixes
 from toolglot.recordings.unescaped_views import TextView, all_views, may_hide
 from toolglot.wire.incremental_json import join_bytes
 
@@ -458,3 +456,63 @@ def _secret_forms(secret: str) -> tuple[_SecretForm, ...]:
 
 def _make_form(text: str, instead: str | None = None) -> _SecretForm:
     return _SecretForm(max(re.findall(r"[A-Za-z0-9]*", text), key=len), text, instead)
+
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
+_CHARACTER = "[A-Za-z0-9+/_-]"
+BASE64 = re.compile(
+    rf"(?<![\\A-Za-z0-9+/_-])(?:{_CHARACTER}{{16,}}={{0,2}}|(?:{_CHARACTER}{{4}}){{1,3}}(?:{_CHARACTER}{{2}}==|{_CHARACTER}{{3}}=)(?!=))"
+)
+"""Excludes text that begins with the rest of an escape. A short run may be a word, unless it has padding."""
+
+
+def trailing_offset(text: str, before: int | None) -> int | None:
+    """Return the length, modulo four, of the base64 at the end of this text that continues after it."""
+    other = text.rstrip(_ALPHABET)
+    if not other:
+        return None if before is None else (before + len(text)) % 4
+    return None if other[-1] in "\\%" else (len(text) - len(other)) % 4
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode base64 of either alphabet, with or without padding."""
+    standard = text.rstrip("=").replace("-", "+").replace("_", "/")
+    standard = standard[: -1 if len(standard) % 4 == 1 else None]
+    return b64decode(standard + "=" * (-len(standard) % 4))
+
+
+MIN_PREFIX = 6
+"""Characters of a truncated secret."""
+
+
+class SecretPrefixes:
+    """Looks at each character of a text once, however many secrets and marks there are. It goes backwards from a mark
+    as long as every six characters occur in some secret, up to six with which one begins. That is slightly too much if
+    several secrets have parts in common, and never too little."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._first: set[str] = set()
+        self._parts: set[str] = set()
+        for secret in secrets:
+            ends = range(MIN_PREFIX, len(secret))
+            self._parts.update(secret[end - MIN_PREFIX : end] for end in ends)
+            if ends:
+                self._first.add(secret[:MIN_PREFIX])
+
+    def before(self, text: str, mark: str) -> Iterator[tuple[int, int]]:
+        """Yield where they begin and end, before each mark."""
+        end = text.find(mark)
+        last, last_begins = -1, -1
+        while end >= 0:
+            place, begins = end - MIN_PREFIX, -1
+            while place >= 0 and text[place : place + MIN_PREFIX] in self._parts:
+                if text[place : place + MIN_PREFIX] in self._first:
+                    begins = place
+                if place == last:  # the rest was searched for the previous mark, which is inside a secret
+                    begins = last_begins if last_begins >= 0 else begins
+                    break
+                place -= 1
+            if begins >= 0:
+                yield begins, end
+            last, last_begins = end - MIN_PREFIX, begins
+            end = text.find(mark, end + 1)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolglot.dialects import DIALECTS
 from toolglot.errors import WOULD_LOSE
-from toolglot.receipt import ReceiptLine
+from toolglot.receipt import ReceiptLine, receipt_line
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
     UNREAD,
     AnyLine,
     ClientData,
     ClientResponse,
+    ReceiptLines,
     RecordingEnd,
     ServedToolLine,
     UpstreamData,
@@ -31,10 +33,12 @@ from toolglot.recordings.format import (
 )
 from toolglot.recordings.frame_cells import Cell, FrameSplitter, document_cell, frame_cell, frame_fingerprint
 from toolglot.recordings.read import Attempt, Recording
-from toolglot.recordings.recorded_receipt import loss_from_line, receipt_key, recorded_receipt
 from toolglot.recordings.recorded_settings import added_content, missing_content
+from toolglot.recordings.redact import REDACTED
+from toolglot.recordings.redacted_spans import matches_text
 from toolglot.recordings.retranslate import RetranslatedAttempt, TranslatedFrame
 from toolglot.recordings.summaries import count_noun, decode_request, event_cell, request_text, result_cells
+from toolglot.wire import json
 from toolglot.wire.framing import EVENTS, Framing
 
 NO_UPSTREAM = "none asked"
@@ -427,3 +431,39 @@ def _make_upstream_request(line: UpstreamRequest, again: RetranslatedAttempt, ma
         body=document_cell(line.data, line.dialect),
         lines=tuple(lines),
     )
+
+
+ReceiptKey: TypeAlias = tuple[str, str, str]
+
+
+class RecordedReceipt:
+    """`found` are the lines that were looked up."""
+
+    def __init__(self, keys: Iterable[ReceiptKey]) -> None:
+        self.found: set[ReceiptKey] = set()
+        self._keys = set(keys)
+        self._open = [(key, json.encode(list(key))) for key in self._keys if any(REDACTED in part for part in key)]
+
+    def has(self, key: ReceiptKey) -> bool:
+        same = [key] if key in self._keys else []
+        if not same and self._open:
+            now = json.encode(list(key))
+            same = [then for then, text in self._open if matches_text(text, now)]
+        self.found.update(same)
+        return bool(same)
+
+
+def recorded_receipt(recording: Recording) -> RecordedReceipt | None:
+    """None if the recording has no receipt: then its content is unknown."""
+    if not any(isinstance(line, ReceiptLines) for line in recording.lines):
+        return None
+    return RecordedReceipt(map(receipt_key, map(loss_from_line, recording.receipt)))
+
+
+def receipt_key(line: ReceiptLine) -> ReceiptKey:
+    return line.where, line.what, line.why
+
+
+def loss_from_line(line: dict[str, str]) -> ReceiptLine:
+    where, what, why = (line.get(name, "") for name in ("where", "what", "why"))
+    return receipt_line("note" if line.get("severity") == "note" else "loss", where, what, why)

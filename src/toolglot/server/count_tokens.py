@@ -20,9 +20,8 @@ from toolglot.server.service import Service
 from toolglot.tokens import estimate
 from toolglot.translate import ExchangeCore
 from toolglot.upstream.exchange import make_exchange
-from toolglot.upstream.fetch import fetch
 from toolglot.upstream.offload import offload
-from toolglot.upstream.transport import TransportError
+from toolglot.upstream.transport import TransportError, fetch
 from toolglot.upstream.upstream import Upstream
 
 UPSTREAM_TIMEOUT = 10.0

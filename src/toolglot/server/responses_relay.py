@@ -13,8 +13,7 @@ from toolglot.ir import replace
 from toolglot.server import headers
 from toolglot.server.asgi_request import AsgiRequest
 from toolglot.server.routes import Match
-from toolglot.upstream.fetch import FetchedAnswer, fetch
-from toolglot.upstream.transport import TransportError, UpstreamCall
+from toolglot.upstream.transport import FetchedAnswer, TransportError, UpstreamCall, fetch
 from toolglot.upstream.upstream import Upstream
 
 _GATEWAY_PARAMETERS = ("key",)

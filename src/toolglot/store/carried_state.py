@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from toolglot.store import StoredReplay, StoredRounds, StoredState
-from toolglot.store.threads import ROW_BYTES, grow_thread
+from toolglot.store.tables import ROW_BYTES, grow_thread
 
 MAX_REPLAYS = 8
 """Newest answers of one conversation from which a client can continue: each contains everything before it."""

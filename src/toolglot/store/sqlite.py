@@ -7,6 +7,8 @@ share the file. Stored data survives the process being killed at any moment.
 from __future__ import annotations
 
 import asyncio
+import logging
+import mmap
 import os
 import sqlite3
 import time
@@ -30,11 +32,9 @@ from toolglot.store import (
     ToolVerdict,
     carried_state,
     tables,
-    threads,
 )
 from toolglot.store.failures import run_as_store_call
 from toolglot.store.schema import prepare_database
-from toolglot.store.state_check import StateCheck
 from toolglot.store.worker import StoreWorker
 
 MEMORY = ":memory:"
@@ -233,10 +233,10 @@ class SqliteStore:
 
     async def _touched(self, stale: Sequence[str]) -> None:
         with suppress(StoreError):  # they are found again the next time
-            await self._write(threads.touch_threads, self._now(), stale)
+            await self._write(tables.touch_threads, self._now(), stale)
 
     async def size(self) -> StoreSize:
-        return await self._read(threads.store_size)
+        return await self._read(tables.store_size)
 
     async def close(self) -> None:
         """Finish pending calls, then close the file. A second call does nothing."""
@@ -304,10 +304,10 @@ class SqliteStore:
     def _prune(self) -> None:
         self._pruning = False
         oldest = self._now() - self._max_age
-        if not threads.thread_to_prune(self._connection, oldest, self._max_bytes):
+        if not tables.thread_to_prune(self._connection, oldest, self._max_bytes):
             return  # the usual case, without locking the file
         with self._transaction():
-            more = threads.prune_rows(self._connection, oldest, self._max_bytes, PRUNE_BATCH)
+            more = tables.prune_rows(self._connection, oldest, self._max_bytes, PRUNE_BATCH)
         if not more:
             return
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
@@ -315,3 +315,55 @@ class SqliteStore:
             self._connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
         if not self._pruning:
             self._pruning = self._worker.later(self._prune_quietly)
+
+
+log = logging.getLogger("toolglot.store")
+
+_HEADER = 48
+"""Bytes: one of the two copies of the header."""
+_QUERY = "SELECT 1 FROM states WHERE issuer = ? AND owner = ? LIMIT 1"
+
+
+class StateCheck:
+    def __init__(self, path: str) -> None:
+        self._connection: sqlite3.Connection | None = None
+        self._index: mmap.mmap | None = None
+        self._seen = b""
+        self._known: dict[tuple[str, str], bool] = {}
+        with suppress(Exception):  # a damaged file fails in many ways
+            self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA query_only = ON")
+            self._connection.execute("SELECT 1 FROM states LIMIT 1").fetchall()  # ensures that there is an index
+        with suppress(OSError, ValueError), open(f"{path}-shm", "rb") as file:
+            self._index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def has_states(self, owner: str, issuer: str) -> bool:
+        if self._connection is None:
+            return True
+        if self._index is None:
+            return self._look(owner, issuer)
+        header = self._index[:_HEADER]
+        if header != self._seen:
+            self._known.clear()
+            self._seen = header
+        found = self._known.get((owner, issuer))
+        if found is None:
+            found = self._known[owner, issuer] = self._look(owner, issuer)
+        return found
+
+    def _look(self, owner: str, issuer: str) -> bool:
+        try:
+            assert self._connection is not None
+            return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
+        except Exception:
+            # There may be some: a call of the store itself reports what is wrong with it.
+            log.debug("the store could not be queried for kept state", exc_info=True)
+            return True
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -26,17 +26,47 @@ from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
 from toolglot.textcalls import Engine
-from toolglot.textcalls.answer_format import answer_format
+from toolglot.textcalls.answer_as_text import without_shape_notes
 from toolglot.textcalls.argument_problems import find_argument_problems
-from toolglot.textcalls.bad_call import BadCall, BadKind, bad_call_error, bad_call_text, report_bad_call, shorten_raw
 from toolglot.textcalls.call_ids import TextCallIds
 from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.formats import WHOLE_ANSWER, find_format
+from toolglot.textcalls.grammar import Format, Messages
 from toolglot.textcalls.leaked_calls import LeakedCallReader
 from toolglot.textcalls.prompts.render import result_marks
-from toolglot.textcalls.retry_prompt import AttemptedCall, RetryPrompt
-from toolglot.textcalls.shape_notes import without_shape_notes
+from toolglot.textcalls.retry_prompt import (
+    AttemptedCall,
+    BadCall,
+    BadKind,
+    RetryPrompt,
+    bad_call_error,
+    bad_call_text,
+    report_bad_call,
+    shorten_raw,
+)
+from toolglot.textcalls.settings import TextCalls
 from toolglot.textcalls.unescape import Unescaper
 from toolglot.wire import json
+
+
+def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
+    """Return the format to parse the answer with. If nothing may be called, it only separates reasoning. A leaked call
+    counts only with a declared tool's name."""
+    known = find_format(settings.format)
+    if not callable_:
+        return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
+    if settings.rescue:
+        return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
+    # A model that forgets its marks usually writes a call as its whole answer, as JSON.
+    return replace(known, calls=(*known.calls, *WHOLE_ANSWER))
+
+
+def _without_calls(messages: Messages | None) -> Messages | None:
+    if messages is None:
+        return None
+    routes = (replace(route, to="text") if route.to.startswith("call") else route for route in messages.routes)
+    return replace(messages, routes=tuple(routes))
+
 
 RAW_NOTE = "$raw"
 """Note, under the name `toolglot`, on a call whose arguments were repaired or are unreadable: what the model wrote."""

@@ -6,7 +6,14 @@ from toolglot.ir import Block, Message, Native, Refusal, Response, Text, Thinkin
 from toolglot.receipt import Receipt
 from toolglot.textcalls import find_format
 from toolglot.textcalls.render_turns import TurnRenderer
-from toolglot.textcalls.shape_notes import without_shape_notes
+
+
+def without_shape_notes(native: Native) -> Native:
+    """Remove notes that describe the former shape of an answer."""
+    return {
+        owner: {key: value for key, value in fields.items() if not key.startswith("$")}
+        for owner, fields in native.items()
+    }
 
 
 def answer_as_text(response: Response, format_name: str, receipt: Receipt) -> Response:

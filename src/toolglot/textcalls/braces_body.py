@@ -8,14 +8,12 @@ Text between two marks is a string without escapes. JSON strings are accepted as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from toolglot.textcalls.body import BodyState, OpenedCall
-from toolglot.textcalls.broken_call import closing_marks, skip_to_mark
-from toolglot.textcalls.marks import MarkSet, mark_set
+from toolglot.textcalls.body import WAIT, LiteralBody, OpenedCall
+from toolglot.textcalls.marks import mark_set
 from toolglot.textcalls.python_values import CONSTANTS, format_unexpected, is_json_number
-from toolglot.textcalls.raw_text import RawText
 from toolglot.textcalls.string_readers import (
     JSON_ESCAPES,
     MAX_DEPTH,
@@ -27,14 +25,12 @@ from toolglot.textcalls.string_readers import (
     escape_json,
 )
 
-_SPACE = re.compile(r"\s*")
 _KEY_END = re.compile(r"[:,{}\[\]\"]")
 _WORD_END = re.compile(r"[,}\]]")
 _UNQUOTED = re.compile(r"[^\n<>|{\[\"'`]+")
 """A possible string without marks. Anything that looks like markup is more likely the end of a broken call."""
 
 _CLOSERS = {"{": "}", "[": "]"}
-_WAIT = -1
 
 
 class _BracesFrame:
@@ -51,56 +47,17 @@ class _BracesFrame:
         self.count = 0
 
 
-class BracesBody:
+class BracesBody(LiteralBody):
     """Reads one call's arguments from the opening brace to the closing one."""
 
-    __slots__ = (
-        "_index",
-        "_key",
-        "_marks",
-        "_mode",
-        "_opened",
-        "_parts",
-        "_raw",
-        "_rest",
-        "_stack",
-        "_string",
-        "_why",
-        "state",
-    )
+    __slots__ = ("_key", "_marks", "_stack", "_string")
 
     def __init__(self, opened: OpenedCall) -> None:
-        self.state: BodyState = "open"
-        self._opened = opened
+        super().__init__(opened, self._begin)
         self._marks = mark_set((*opened.call.quotes, '"'))
-        self._index = -1
-        self._parts: list[str] = []
-        self._raw = RawText()
-        self._why = ""
-        self._rest: MarkSet | None = None  # marks that end a broken call
         self._stack: list[_BracesFrame] = []
         self._string: StringReader | None = None
         self._key: list[str] | None = None
-        self._mode: Callable[[str, int], int] = self._begin
-
-    def read(self, text: str, at: int) -> int:
-        start = at
-        if self._rest is None:
-            try:
-                at = self._advance(text, at)
-                self._flush()
-                self._raw.add(text, start, at)
-                return at
-            except LiteralError as error:
-                at = error.at
-                self._why = error.why
-                self._rest = closing_marks(self._opened)
-        at, over = skip_to_mark(self._rest, text, at)
-        self._raw.add(text, start, at)
-        if over:
-            self._cut(self._why)
-            self.state = "done"
-        return at
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
         at = self.read(text, at)
@@ -109,39 +66,18 @@ class BracesBody:
         if self._index < 0:
             self.state = "refused"
             return at
-        self._raw.add(text, at, len(text))
-        self._cut(self._why or "the text ends inside the call")
         self.state = "done"
-        return len(text)
+        return self._cut_at_end(text, at)
 
-    def _advance(self, text: str, at: int) -> int:
-        while self.state == "open":
-            if self._string is not None:
-                at = self._string.read(text, at, self._take)
-                if not self._string.closed:
-                    break
-                self._string = None
-                self._end_string(at)
-            space = _SPACE.match(text, at)
-            at = space.end() if space else at
-            if at == len(text):
-                break
-            after = self._mode(text, at)
-            if after == _WAIT:
-                break
-            if not self._opened.sink.work.take_value():
-                raise LiteralError("there are too many values in one answer", at)
-            at = after
-        return at
-
-    def _flush(self) -> None:
-        if self._parts:
-            self._opened.sink.arguments(self._index, "".join(self._parts))
-            self._parts.clear()
-
-    def _cut(self, why: str) -> None:
-        self._flush()
-        self._opened.sink.cut(self._index, f"{self._opened.name}: {why}", self._raw.text.strip())
+    def _continue_value(self, text: str, at: int) -> tuple[int, bool]:
+        if self._string is None:
+            return at, False
+        at = self._string.read(text, at, self._take)
+        if not self._string.closed:
+            return at, True
+        self._string = None
+        self._end_string(at)
+        return at, False
 
     def _take(self, piece: str) -> None:
         if self._key is None:
@@ -186,11 +122,11 @@ class BracesBody:
             self._key = []
             return self._open_string(mark, at)
         if self._marks.begins(text, at):
-            return _WAIT
+            return WAIT
         end = _KEY_END.search(text, at, at + MAX_WORD + 1)
         if end is None:
             _check_limit(text, at)
-            return _WAIT
+            return WAIT
         key = text[at : end.start()].rstrip()
         if not key or end[0] != ":":
             raise LiteralError(f"{format_unexpected(end[0])} is where a key and a colon should be", end.start())
@@ -224,11 +160,11 @@ class BracesBody:
             self._parts.append('"')
             return self._open_string(mark, at)
         if self._marks.begins(text, at):
-            return _WAIT
+            return WAIT
         end = _WORD_END.search(text, at, at + MAX_WORD + 1)
         if end is None:
             _check_limit(text, at)
-            return _WAIT
+            return WAIT
         self._parts.append(self._word(text[at : end.start()].rstrip(), at))
         self._mode = self._after
         return end.start()

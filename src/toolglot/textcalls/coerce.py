@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from toolglot.textcalls.argument_problems import find_argument_problems, fits_type
+from toolglot.textcalls.events import WorkBudget
 from toolglot.textcalls.repair import RepairError, repair_document_with_report, repair_with_report
 from toolglot.textcalls.schemas import all_of_parts, allowed_types, alternatives, item_schema, value_schema
-from toolglot.textcalls.work_budget import WorkBudget
 
 __all__ = ["REPAIRED_NOTE", "coerce_value", "is_plain_string", "value_schema"]
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _LOOSE_NUMBER = re.compile(r"\+?(-?[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)")

@@ -21,21 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolglot.textcalls.attempts import CallAttempts
 from toolglot.textcalls.bodies import BODIES
 from toolglot.textcalls.body import CallBody, OpenedCall
-from toolglot.textcalls.call_probe import CallProbe, FoundCall, ProbeOutcome, skip_space
-from toolglot.textcalls.closing_marks import MAX_SPACE, ClosingMarks
-from toolglot.textcalls.dropped_marks import is_dropped
-from toolglot.textcalls.events import CallEvent, EventSink, merge_events
-from toolglot.textcalls.fences import FENCES, CodeFence, next_fence
+from toolglot.textcalls.call_probe import CallAttempts, CallProbe, FoundCall, ProbeOutcome, skip_space
+from toolglot.textcalls.events import STEPS_PER_CALL, CallEvent, EventSink, WorkBudget, merge_events
 from toolglot.textcalls.grammar import CallSyntax, Format
-from toolglot.textcalls.line_state import LineState
-from toolglot.textcalls.marks import mark_set
-from toolglot.textcalls.message_headers import begins_with_message, read_message
+from toolglot.textcalls.headers import begins_with_message, read_message
+from toolglot.textcalls.line_state import FENCES, CodeFence, LineState, next_fence
+from toolglot.textcalls.marks import MAX_SPACE_AFTER_CALL, ClosingMarks, is_dropped, mark_set
 from toolglot.textcalls.speculative import Speculation, SpeculativeReader
 from toolglot.textcalls.vocabulary import is_word, vocabulary_of
-from toolglot.textcalls.work_budget import STEPS_PER_CALL, WorkBudget
 
 
 class Engine:
@@ -409,8 +404,8 @@ class Engine:
         """Read closing marks and further calls; white space between them is dropped."""
         text, vocabulary = self._text, self._vocabulary
         at = skip_space(text, self._at)
-        if at - self._at >= MAX_SPACE:
-            self._at += MAX_SPACE
+        if at - self._at >= MAX_SPACE_AFTER_CALL:
+            self._at += MAX_SPACE_AFTER_CALL
             return self._restart_answer()
         if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)):
             return False

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from toolglot.textcalls.arguments import MAX_SIZE, CallArguments, is_balanced, string_end_marks
 from toolglot.textcalls.body import BodyState, OpenedCall
-from toolglot.textcalls.envelope_members import EnvelopeMembers, OtherValue
-from toolglot.textcalls.extra_keys import is_schema_key, may_wrap
+from toolglot.textcalls.envelope_members import EnvelopeMembers, OtherValue, is_schema_key, may_wrap
 from toolglot.textcalls.json_names import (
     MAX_STRING,
     NeedMoreText,

@@ -26,9 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-from toolglot.textcalls.work_budget import WorkBudget
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]
@@ -170,3 +168,68 @@ class EventSink:
 
     def unread(self, mark: str) -> None:
         self.events.append(("unread", mark))
+
+
+MAX_RAW: Final = 16 * 1024
+"""Of longer text only the beginning is kept: a long value is passed on and not buffered."""
+MAX_PIECES: Final = 64
+"""Number of small pieces that are then joined: each takes more memory than its text."""
+
+
+class RawText:
+    """Collects text that arrives in pieces."""
+
+    __slots__ = ("_parts", "_room")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._room = MAX_RAW
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._room = MAX_RAW
+
+    def add(self, text: str, at: int, end: int) -> None:
+        """Keep the text from `at` to `end`, as far as there is room."""
+        if self._room <= 0 or end <= at:
+            return
+        end = min(end, at + self._room)
+        self._room -= end - at
+        self._parts.append(text[at:end])
+        if len(self._parts) > MAX_PIECES:
+            self._parts = ["".join(self._parts)]
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+FREE_STEPS: Final = 8192
+CHARACTERS_PER_STEP: Final = 128
+STEPS_PER_CALL: Final = 8
+"""Steps that a call counts for in addition to its marks."""
+PAUSE_CHARS: Final = 4096
+"""Characters that are passed on unread once the steps are used up."""
+MAX_VALUES: Final = 30_000
+
+
+class WorkBudget:
+    """The remaining budget of one answer. Offsets count from the beginning of the answer, so that the result does not
+    depend on how its text is split."""
+
+    __slots__ = ("steps", "values_left")
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.values_left = MAX_VALUES
+
+    def pause_at(self, offset: int) -> int:
+        """Return where reading continues if the steps up to `offset` are used up; 0 if they are not."""
+        if self.steps <= FREE_STEPS + offset // CHARACTERS_PER_STEP:
+            return 0
+        return offset + PAUSE_CHARS
+
+    def take_value(self) -> bool:
+        """Count one value; False if there were too many."""
+        self.values_left -= 1
+        return self.values_left >= 0

@@ -9,6 +9,8 @@ from functools import lru_cache
 from re import Match
 from typing import Final
 
+from toolglot.textcalls.grammar import CallSyntax, Format
+
 MAX_NESTED: Final = 20
 """Depth after which literals with a common prefix are written out."""
 
@@ -124,3 +126,67 @@ class TextUntil:
     @property
     def text(self) -> str:
         return "".join(self.parts)
+
+
+MAX_SPACE_AFTER_TAG: Final = 1000
+"""Characters after an end tag within which the end of the answer is awaited."""
+_TAG = re.compile(r"</?[a-z]+>")
+
+
+def looks_like_tag(mark: str) -> bool:
+    """Tell whether the mark looks like a markup tag, which an answer may contain."""
+    return _TAG.fullmatch(mark) is not None
+
+
+def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool, last: bool) -> bool | None:
+    """Tell whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
+    answer or, if it is an end tag, at its end. None: more text decides. `said`: part of the answer came before; `last`:
+    nothing follows."""
+    if not looks_like_tag(mark) or not said:
+        return True
+    if not mark.startswith("</"):
+        return False
+    others = mark_set(text_format.dropped)
+    end = at + len(mark)
+    after = others.match_run(text, end, end + MAX_SPACE_AFTER_TAG + others.longest)
+    if after - end > MAX_SPACE_AFTER_TAG or not (after == len(text) or others.begins(text, after)):
+        return False
+    return after == len(text) if last else None
+
+
+MAX_EXTRA: Final = 3
+"""Number of surplus brackets that are skipped after a call."""
+
+MAX_SPACE_AFTER_CALL: Final = 1000
+"""White space after a call to wait through until something follows."""
+
+
+class ClosingMarks:
+    """The closing marks of the last call. Those that were missing are dropped if they come later."""
+
+    __slots__ = ("_brackets", "_unclosed", "marks")
+
+    def __init__(self) -> None:
+        self.marks: tuple[str, ...] = ()
+        self._unclosed: set[str] = set()
+        self._brackets = 0
+
+    def begin(self, call: CallSyntax | None, sections: tuple[str, ...]) -> None:
+        """The call is over; `sections` are the marks that end a section of calls."""
+        closers = call.closers if call else ()
+        self.marks = (*closers, *sections)
+        self._unclosed = set(self.marks)
+        self._brackets = MAX_EXTRA if closers else 0
+
+    def is_missed(self, mark: str) -> bool:
+        return mark in self._unclosed
+
+    def on_mark(self, mark: str) -> None:
+        self._unclosed.discard(mark)
+
+    def takes_bracket(self, character: str) -> bool:
+        """Tell whether this is a surplus bracket."""
+        if not character or character not in "}]" or not self._brackets:
+            return False
+        self._brackets -= 1
+        return True

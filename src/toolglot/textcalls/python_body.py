@@ -7,13 +7,10 @@ properties, in order.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from toolglot.textcalls.body import BodyState, OpenedCall
-from toolglot.textcalls.broken_call import closing_marks, skip_to_mark
-from toolglot.textcalls.marks import MarkSet
+from toolglot.textcalls.body import WAIT, LiteralBody, OpenedCall, match_end
 from toolglot.textcalls.python_values import CONSTANTS, LiteralFrame, PythonValueReader, TokenGap, format_unexpected
-from toolglot.textcalls.raw_text import RawText
 from toolglot.textcalls.string_readers import LiteralError, escape_json
 
 MAX_NAME = 300
@@ -24,74 +21,22 @@ _NAME = re.compile(r"[\w\u0080-\U0010ffff][\w.\-/:\u0080-\U0010ffff]*")
 _KEY = re.compile(r"[\w$@\u0080-\U0010ffff][\w$@.\-/\u0080-\U0010ffff]*")
 _INLINE_SPACE = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"\s*")
-_WAIT = -1
 
 
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return at if found is None else found.end()
-
-
-class PythonBody:
+class PythonBody(LiteralBody):
     """Reads a list of Python calls."""
 
-    __slots__ = (
-        "_bracketed",
-        "_frame",
-        "_gap",
-        "_index",
-        "_keyed",
-        "_mode",
-        "_name",
-        "_opened",
-        "_parts",
-        "_positions",
-        "_raw",
-        "_raw_from",
-        "_rest",
-        "_started",
-        "_value",
-        "_why",
-        "state",
-    )
+    __slots__ = ("_bracketed", "_frame", "_gap", "_keyed", "_positions", "_started", "_value")
 
     def __init__(self, opened: OpenedCall) -> None:
-        self.state: BodyState = "open"
-        self._opened = opened
+        super().__init__(opened, self._bracket)
         self._bracketed = False
         self._started = False
-        self._index = -1
-        self._name = ""
-        self._parts: list[str] = []
         self._gap = TokenGap()
         self._frame = LiteralFrame("splat", set())
         self._positions: list[str] = []
         self._keyed = False
-        self._rest: MarkSet | None = None  # marks that end a broken call
-        self._why = ""
-        self._raw = RawText()  # what the model wrote of the call's arguments
-        self._raw_from = 0
         self._value: PythonValueReader | None = None
-        self._mode: Callable[[str, int], int] = self._bracket
-
-    def read(self, text: str, at: int) -> int:
-        self._raw_from = at
-        if self._rest is None:
-            try:
-                at = self._advance(text, at)
-                self._flush()
-                self._raw.add(text, self._raw_from, at)
-                return at
-            except LiteralError as error:
-                at = error.at
-                self._why = error.why
-                self._rest = closing_marks(self._opened)
-        at, over = skip_to_mark(self._rest, text, at)
-        self._raw.add(text, self._raw_from, at)
-        if over:
-            self._cut(self._why)
-            self.state = "done"
-        return at
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
         """A call ends with its parenthesis: whatever the list lacks, the finished calls are complete."""
@@ -99,39 +44,21 @@ class PythonBody:
         if self.state != "open":
             return at
         if self._index >= 0:
-            self._raw.add(text, at, len(text))
-            self._cut(self._why or "the text ends inside the call")
-            at = len(text)
+            at = self._cut_at_end(text, at)
         self.state = "done" if self._started else "refused"
         return len(text) if self._rest else at
 
-    def _advance(self, text: str, at: int) -> int:
-        while self.state == "open":
-            if self._value is not None:
-                at = self._value.read(text, at)
-                if not self._value.done:
-                    break
-                self._value = None
-            at = self._gap.skip(text, at) if self._index >= 0 else _match_end(_SPACE, text, at)
-            if at == len(text):
-                break
-            after = self._mode(text, at)
-            if after == _WAIT:
-                break
-            if not self._opened.sink.work.take_value():
-                raise LiteralError("there are too many values in one answer", at)
-            at = after
-        return at
+    def _continue_value(self, text: str, at: int) -> tuple[int, bool]:
+        if self._value is None:
+            return at, False
+        at = self._value.read(text, at)
+        if not self._value.done:
+            return at, True
+        self._value = None
+        return at, False
 
-    def _flush(self) -> None:
-        if self._parts:
-            self._opened.sink.arguments(self._index, "".join(self._parts))
-            self._parts.clear()
-
-    def _cut(self, why: str) -> None:
-        self._flush()
-        self._opened.sink.cut(self._index, f"{self._name}: {why}", self._raw.text.strip())
-        self._index = -1
+    def _skip_space(self, text: str, at: int) -> int:
+        return self._gap.skip(text, at) if self._index >= 0 else super()._skip_space(text, at)
 
     def _bracket(self, text: str, at: int) -> int:
         self._mode = self._call
@@ -150,13 +77,13 @@ class PythonBody:
         """Read the comma before a call, its name and parenthesis, and what follows if the opener is a weak sign. They
         stay unread until it is certain that this is a call."""
         comma = text[at] == "," and self._started
-        begin = _match_end(_SPACE, text, at + 1) if comma else at
-        end = _match_end(_NAME, text, begin)
-        parenthesis = _match_end(_INLINE_SPACE, text, end)
+        begin = match_end(_SPACE, text, at + 1) if comma else at
+        end = match_end(_NAME, text, begin)
+        parenthesis = match_end(_INLINE_SPACE, text, end)
         if parenthesis - at > MAX_NAME:
             return self._no_call(at)
         if parenthesis == len(text):
-            return _WAIT
+            return WAIT
         if comma and self._bracketed and text[begin] == "]":
             return begin
         if end == begin or text[parenthesis] != "(":
@@ -165,7 +92,7 @@ class PythonBody:
         if self._opened.call.weak and not (self._started and self._bracketed):
             sure = name in self._opened.tools and _begins_arguments(text, parenthesis + 1)
             if sure is None:
-                return _WAIT
+                return WAIT
             if not sure:
                 return self._no_call(at)
         self._start(name)
@@ -192,16 +119,16 @@ class PythonBody:
             return self._close(at)
         if text[at] == "*":
             if len(text) == at + 1:
-                return _WAIT
+                return WAIT
             if not text.startswith("**", at):
                 raise LiteralError("* is not a literal", at)
             self._mode = self._unpacked_dict
             return at + 2
-        end = _match_end(_KEY, text, at)
-        sign = _match_end(_SPACE, text, end)
+        end = match_end(_KEY, text, at)
+        sign = match_end(_SPACE, text, end)
         if sign - at <= MAX_NAME:
             if sign == len(text):
-                return _WAIT
+                return WAIT
             if end > at and text.startswith("=", sign):
                 self._keyed = True
                 return self._begin(text[at:end], at, sign + 1)
@@ -260,9 +187,9 @@ def _properties(schema: object) -> list[str]:
 
 def _begins_arguments(text: str, at: int) -> bool | None:
     """Tell whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon to tell."""
-    begin = _match_end(_SPACE, text, at)
-    end = _match_end(_KEY, text, begin)
-    sign = _match_end(_SPACE, text, end)
+    begin = match_end(_SPACE, text, at)
+    end = match_end(_KEY, text, begin)
+    sign = match_end(_SPACE, text, end)
     if sign - at > MAX_NAME:
         return False
     if sign == len(text):

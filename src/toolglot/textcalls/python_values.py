@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Literal, TypeAlias
 
+from toolglot.textcalls.events import WorkBudget
 from toolglot.textcalls.string_readers import (
     MAX_DEPTH,
     MAX_WORD,
@@ -21,7 +22,6 @@ from toolglot.textcalls.string_readers import (
     StringReader,
     escape_json,
 )
-from toolglot.textcalls.work_budget import WorkBudget
 
 CONSTANTS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from toolglot.textcalls.arguments import is_cut_off
 from toolglot.textcalls.body import OpenedCall
+from toolglot.textcalls.envelope_members import classify_keys, is_schema_key, may_wrap
 from toolglot.textcalls.events import EventSink
-from toolglot.textcalls.extra_keys import classify_keys, is_schema_key, may_wrap
 from toolglot.textcalls.repair import RepairError, repair_document, repair_document_with_report
 
 MAX_WRAPPERS: Final = 3

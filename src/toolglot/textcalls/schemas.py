@@ -45,7 +45,6 @@ TYPE_ALIASES = {
     "none": "null",
     "null": "null",
 }
-ANY_TYPE = ("string", "integer", "number", "boolean", "object", "array", "null")
 _REFERENCES = 32
 _BRANCHES = 64
 _NESTED = 2

@@ -14,11 +14,11 @@ from typing import Final
 
 from toolglot.textcalls.arguments import has_no_parameters, lacks_required
 from toolglot.textcalls.body import BodyState, OpenedCall
+from toolglot.textcalls.events import RawText
 from toolglot.textcalls.grammar import Parameter
 from toolglot.textcalls.headers import HeaderMatch, HeaderVerdict, header_at, read_header
 from toolglot.textcalls.marks import MarkSet, mark_set
 from toolglot.textcalls.parameter_value import ParameterValue
-from toolglot.textcalls.raw_text import RawText
 from toolglot.textcalls.schemas import known_keys, value_schema
 
 MAX_SPACE: Final = 1000

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.textcalls.fences import FENCES
 from toolglot.textcalls.grammar import CallSyntax, Format
+from toolglot.textcalls.line_state import FENCES
 from toolglot.textcalls.marks import MarkSet
 
 

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from toolglot.config.schema import UpstreamConfig
 from toolglot.errors import DecodeError
-from toolglot.upstream.fetch import fetch
-from toolglot.upstream.transport import Reply, Timeouts, Transport, TransportError, UpstreamCall
+from toolglot.upstream.transport import Reply, Timeouts, Transport, TransportError, UpstreamCall, fetch
 from toolglot.wire import json
 
 log = logging.getLogger("toolglot.upstream")

@@ -18,8 +18,15 @@ from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.dialects import DEFAULT
 from toolglot.errors import DecodeError
 from toolglot.models import ModelInfo
-from toolglot.upstream.fetch import MAX_LIST_BYTES, FetchedAnswer, fetch
-from toolglot.upstream.transport import Timeouts, Transport, TransportError, UpstreamCall
+from toolglot.upstream.transport import (
+    MAX_LIST_BYTES,
+    FetchedAnswer,
+    Timeouts,
+    Transport,
+    TransportError,
+    UpstreamCall,
+    fetch,
+)
 from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS, VERSION, KeyVariable, Vendor
 from toolglot.wire import json
 from toolglot.wire.openai_models import decode_models

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from toolglot.errors import DecodeError
 from toolglot.models import whole
-from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
-from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.transport import MAX_LIST_BYTES, Timeouts, TransportError, fetch
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VERSION
 from toolglot.wire import json

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as stdlib_json
 from typing import Literal, TypeAlias
 
+from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 Problem: TypeAlias = Literal["cut", "not_an_object", "not_finite", "not_json", "only_text", "too_deep"]
@@ -65,3 +66,9 @@ def _ends_early(error: stdlib_json.JSONDecodeError) -> bool:
     if "escape" in error.msg:
         return len(rest) < _LONGEST_ESCAPE
     return error.msg == "Expecting value" and (rest == "-" or any(each.startswith(rest) for each in _LITERALS))
+
+
+def note_repeated_keys(arguments: str, where: str, receipt: Receipt) -> None:
+    """Note a repeated key in arguments that become an object: most readers keep the last value."""
+    if json.has_repeated_key(arguments):
+        receipt.note(where, "a repeated key of the arguments", "readers of an object mostly keep its last value")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from toolglot.dialects.openai_chat.call_matching import ChatOpenCall
 from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
-from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
 from toolglot.ir import Block, Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage

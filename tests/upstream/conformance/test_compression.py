@@ -17,7 +17,7 @@ from tests.upstream.bad_server import (
 )
 from tests.upstream.calls import call
 from tests.upstream.conformance.clients import Client
-from toolglot.upstream.inflate import PIECE
+from toolglot.upstream.body import PIECE
 
 
 def squeezed(data: bytes, form: str) -> bytes:

@@ -37,8 +37,7 @@ from toolglot.dialects.anthropic.wire import (
 from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.bad_arguments import describe_bad_arguments, note_repeated_keys, show_bad_call
 from toolglot.wire.structs import Unknown, as_json, members_without
 from toolglot.wire.typed import sound_text
 

@@ -27,12 +27,9 @@ from toolglot.dialects.anthropic.readable import READABLE
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
 from toolglot.dialects.anthropic.served import SERVED
-from toolglot.dialects.anthropic.stream import (
-    MESSAGE_STOP,
-    AnthropicStreamDecoder,
-    AnthropicStreamEncoder,
-    text_of_frame,
-)
+from toolglot.dialects.anthropic.stream_decoder import AnthropicStreamDecoder
+from toolglot.dialects.anthropic.stream_encoder import MESSAGE_STOP, AnthropicStreamEncoder
+from toolglot.dialects.anthropic.stream_frames import text_of_frame
 
 
 def _wrap_result(value: Any, raw: Raw) -> Any:

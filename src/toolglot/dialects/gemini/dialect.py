@@ -16,7 +16,8 @@ from toolglot.dialects.gemini.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.gemini.readable import READABLE
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
-from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
+from toolglot.dialects.gemini.stream_decoder import GeminiStreamDecoder
+from toolglot.dialects.gemini.stream_encoder import GeminiStreamEncoder
 from toolglot.dialects.gemini.stream_frames import text_of_frame
 from toolglot.ir import COUNTS
 from toolglot.wire.framing import EVENTS_OR_ARRAY

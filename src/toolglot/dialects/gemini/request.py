@@ -47,9 +47,8 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.wire import incremental_json, json
-from toolglot.wire.bad_arguments import describe_bad_arguments
+from toolglot.wire.bad_arguments import describe_bad_arguments, note_repeated_keys
 from toolglot.wire.native import fill_members
-from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import field_reader, members_without
 from toolglot.wire.typed import UnsoundError

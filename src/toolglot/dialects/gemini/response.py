@@ -54,11 +54,10 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.bad_arguments import describe_bad_arguments, note_repeated_keys, show_bad_call
 from toolglot.wire.citation_spans import cut_span, shift_span, with_span
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import fill_members
-from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
 from toolglot.wire.timestamps import LAST_YEAR, format_utc

@@ -13,11 +13,10 @@ from toolglot.errors import DecodeError, expected
 from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.bad_arguments import describe_bad_arguments, note_repeated_keys, show_bad_call
 from toolglot.wire.data_url import read_url, write_url
 from toolglot.wire.media_types import detect_media_type
 from toolglot.wire.native import make_native, native_members
-from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import count_members, members_without
 from toolglot.wire.text_separator import separator_between
 from toolglot.wire.typed import UnsoundError, sound_text

@@ -9,7 +9,8 @@ from toolglot.dialects.ollama.models import CAPABILITIES, MODELS
 from toolglot.dialects.ollama.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.ollama.request import answer_without_model, decode_request, encode_request, path
 from toolglot.dialects.ollama.response import decode_response, encode_response
-from toolglot.dialects.ollama.stream import OllamaStreamDecoder, OllamaStreamEncoder
+from toolglot.dialects.ollama.stream_decoder import OllamaStreamDecoder
+from toolglot.dialects.ollama.stream_encoder import OllamaStreamEncoder
 from toolglot.dialects.ollama.stream_frames import text_of_frame
 from toolglot.wire.framing import LINES
 

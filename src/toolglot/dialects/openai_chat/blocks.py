@@ -14,7 +14,7 @@ from toolglot.dialects.openai_chat.messages_api_parts import (
     read_source,
 )
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
+from toolglot.dialects.openai_chat.normalize_answer import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.other_forms import SOURCE
 from toolglot.dialects.openai_chat.reasoning_details import (
     FUNCTION_STATE,

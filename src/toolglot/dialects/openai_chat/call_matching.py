@@ -6,11 +6,12 @@ index, or invent an id for every chunk.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
-from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.dialects.openai_chat.wire import CallDelta, FunctionDelta
+from toolglot.ir import ToolKind
 
 INVALID_INDEX = -1
 """The index is a text that is not a number."""
@@ -73,3 +74,92 @@ def names_another_call(call: ChatOpenCall, delta: CallDelta, number: int | None,
     if delta.id and delta.id == call.id:  # Mistral's calls may all have the id `null`
         return follows
     return follows or number is None or function.name != call.name
+
+
+_MAX_UNSCANNED = 256
+"""Pieces of arguments that are collected before they are scanned for completeness."""
+
+
+class ChatOpenCall:
+    """A call that is being received. Its block opens once the name and the id are known."""
+
+    __slots__ = ("_scanner", "_unscanned", "closed", "extra", "held", "id", "index", "kind", "legacy", "name")
+
+    def __init__(self, kind: ToolKind, legacy: bool) -> None:
+        self.kind = kind
+        self.legacy = legacy
+        self.id = ""
+        self.name = ""
+        self.index = -1  # not opened yet
+        self.held: list[str] = []  # arguments received before the block was opened
+        self.extra: dict[str, Any] = {}  # members next to `function` that no event has carried yet
+        self.closed = False
+        self._scanner = ObjectScanner()
+        self._unscanned: list[str] = []
+
+    def add(self, arguments: str) -> None:
+        if self.kind == "function":
+            self._unscanned.append(arguments)
+            if len(self._unscanned) > _MAX_UNSCANNED:
+                self.is_whole()
+
+    def is_whole(self) -> bool:
+        """Are the arguments a complete object? Scans only the pieces received since the last call."""
+        if self._unscanned:
+            self._scanner.feed("".join(self._unscanned))
+            self._unscanned.clear()
+        return self._scanner.whole
+
+
+_OUTSIDE = re.compile(r'["{}\[\]]')
+_INSIDE = re.compile(r'["\\]')
+
+
+class ObjectScanner:
+    """Tracks braces and strings through pieces of text.
+
+    `whole` is True once the text began with `{` and that brace has been closed: nothing can continue it. The text may
+    still be invalid JSON.
+    """
+
+    __slots__ = ("_depth", "_escaped", "_in_string", "_started", "whole")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._started = False
+        self.whole = False
+
+    def feed(self, text: str) -> None:
+        position = 0
+        if not self._started:
+            head = text.lstrip()
+            if not head:
+                return
+            self._started = True
+            if not head.startswith("{"):
+                self._depth = -1  # never whole
+        while self._depth >= 0 and not self.whole:
+            if self._escaped:
+                self._escaped = False
+                position += 1
+            match = (_INSIDE if self._in_string else _OUTSIDE).search(text, position)
+            if match is None:
+                return
+            position = match.end()
+            self._step(match[0])
+            if self._escaped and position >= len(text):
+                return
+
+    def _step(self, character: str) -> None:
+        match character:
+            case '"':
+                self._in_string = not self._in_string
+            case "\\":
+                self._escaped = True
+            case "{" | "[":
+                self._depth += 1
+            case _:
+                self._depth -= 1
+                self.whole = self._depth == 0

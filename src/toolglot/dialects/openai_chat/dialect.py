@@ -13,12 +13,9 @@ from toolglot.dialects.openai_chat.other_forms import OTHER_FORMS
 from toolglot.dialects.openai_chat.reasoning_details import REASONING_DETAILS
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, is_legacy, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
-from toolglot.dialects.openai_chat.stream import (
-    DONE,
-    ChatStreamDecoder,
-    ChatStreamEncoder,
-    text_of_frame,
-)
+from toolglot.dialects.openai_chat.stream_decoder import ChatStreamDecoder
+from toolglot.dialects.openai_chat.stream_encoder import DONE, ChatStreamEncoder
+from toolglot.dialects.openai_chat.stream_frames import text_of_frame
 from toolglot.ir import COUNTS
 from toolglot.wire import openai_fields
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.call_matching import find_call
+from toolglot.dialects.openai_chat.call_matching import ChatOpenCall, find_call
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.dialects.openai_chat.reasoning_details import DetailsCollector, merge_details
 from toolglot.dialects.openai_chat.wire import CallDelta, FunctionDelta
 from toolglot.errors import DecodeError

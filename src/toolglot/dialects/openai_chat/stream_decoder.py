@@ -16,6 +16,7 @@ from toolglot.dialects.openai_chat.annotations import decode_annotations
 from toolglot.dialects.openai_chat.blocks import decode_image, is_thinking_list, thinking_list_text
 from toolglot.dialects.openai_chat.call_matching import (
     INVALID_INDEX,
+    ChatOpenCall,
     has_call_content,
     names_another_call,
     parse_call_index,
@@ -23,7 +24,6 @@ from toolglot.dialects.openai_chat.call_matching import (
 )
 from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME, SIDE_MEMBERS
-from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.dialects.openai_chat.reasoning_details import (
     EXTRA_CONTENT,
     FUNCTION_STATE,

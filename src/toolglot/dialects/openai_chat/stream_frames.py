@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.dialects.openai_chat import content_filters
-from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
-from toolglot.dialects.openai_chat.normalize_answer import normalize_answer
+from toolglot.dialects.openai_chat.normalize_answer import nest_function, normalize_answer, rename_parameters
 from toolglot.dialects.openai_chat.wire import (
     CallDelta,
     ChatMessageDelta,

@@ -13,8 +13,8 @@ from toolglot.dialects.openai_responses.readable import READABLE
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
 from toolglot.dialects.openai_responses.served import SERVED
-from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
-from toolglot.dialects.openai_responses.stream_encoder import note_forwarded
+from toolglot.dialects.openai_responses.stream_decoder import ResponsesStreamDecoder
+from toolglot.dialects.openai_responses.stream_encoder import ResponsesStreamEncoder, note_forwarded
 from toolglot.dialects.openai_responses.stream_frames import text_of_frame
 from toolglot.wire import openai_fields
 
@@ -25,8 +25,8 @@ OPENAI_RESPONSES = Dialect(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    stream_decoder=stream_decoder,
-    stream_encoder=stream_encoder,
+    stream_decoder=ResponsesStreamDecoder,
+    stream_encoder=ResponsesStreamEncoder,
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,

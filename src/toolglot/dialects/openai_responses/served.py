@@ -9,7 +9,7 @@ of the client's own tools follow it in the same round. Calls with other ids are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -17,14 +17,247 @@ from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_responses.blocks import none_if_unset
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.served_history import FOLLOWED, JOINED, restore_served_calls
-from toolglot.dialects.openai_responses.wire import ApprovalFilters, McpChoice, McpTool, ToolFilter
+from toolglot.dialects.openai_responses.wire import (
+    ApprovalFilters,
+    ApprovalRequest,
+    ApprovalResponse,
+    McpCall,
+    McpChoice,
+    McpItem,
+    McpListing,
+    McpTool,
+    ToolFilter,
+)
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
-from toolglot.ir import Opaque, Request, Tool, ToolChoice, ToolResult, native_of, replace
-from toolglot.tools.served import AskedServer, ReportPiece, ServedCall, ServedForms, ServedRequest, ToolSelection
-from toolglot.tools.served_history import client_call_id, result_texts
+from toolglot.ir import Message, Opaque, Request, Text, Tool, ToolCall, ToolChoice, ToolResult, native_of, replace
+from toolglot.tools.served import (
+    AskedServer,
+    ReportPiece,
+    RestoredHistory,
+    ServedCall,
+    ServedForms,
+    ServedRequest,
+    ToolSelection,
+)
+from toolglot.tools.served_history import (
+    HistoryCallIds,
+    client_call_id,
+    failed_result,
+    interrupted_result,
+    result_texts,
+)
+from toolglot.wire import json
 from toolglot.wire.typed import ValueReader
+
+JOINED = "and_"
+"""Follows the prefix of an id if the call belongs to the round of the call before it."""
+FOLLOWED = "with_"
+"""Follows the prefix of an id if the round continues up to the end of the answer."""
+
+_PREFIXES = tuple(f"{prefix}_{mark}" for prefix in ("mcp", "mcpr") for mark in (JOINED, FOLLOWED, ""))
+_JOINED_PREFIXES = tuple(f"{prefix}_{JOINED}" for prefix in ("mcp", "mcpr"))
+_TYPES = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+_ITEMS = ValueReader[McpItem](McpItem)
+# Statuses of a call that has neither output nor error yet.
+_UNFINISHED = ("in_progress", "calling", "incomplete")
+
+ToolNamer = Callable[[str, str], str]
+
+
+class _ApprovalState:
+    """The outcome of an approval request."""
+
+    __slots__ = ("answer", "call", "is_last", "reason")
+
+    def __init__(self) -> None:
+        self.answer: bool | None = None
+        self.reason: str | None = None
+        self.is_last = False  # no message of the model follows the answer
+        self.call: McpCall | None = None  # set once the call was run
+
+
+def restore_served_calls(request: Request, name: ToolNamer) -> RestoredHistory:
+    items = {
+        index: _ITEMS.read_value(value, _item_path(request, index))
+        for index, message in enumerate(request.messages)
+        if (value := _served_item(message)) is not None
+    }
+    if not items:
+        return RestoredHistory(request=request)
+    history = ResponsesServedHistory(request, name, items, _find_approvals(request, items))
+    for index, message in enumerate(request.messages):
+        history.add(index, message)
+    history.end_round()
+    labels = (item.server_label for item in items.values() if isinstance(item, McpListing))
+    return RestoredHistory(
+        request=replace(request, messages=tuple(history.messages)),
+        approved=tuple(history.approved),
+        listed=tuple(dict.fromkeys(label for label in labels if isinstance(label, str))),
+    )
+
+
+def _served_item(message: Message) -> dict[str, Any] | None:
+    """The item of a served call in this message; None for other messages."""
+    if len(message.content) != 1:
+        return None
+    (block,) = message.content
+    if not isinstance(block, Opaque) or block.dialect != NAME or not isinstance(block.value, dict):
+        return None
+    return block.value if block.value.get("type") in _TYPES else None
+
+
+def _item_path(request: Request, index: int) -> str:
+    """The path of this message's item in the request."""
+    before = any(native_of(message, NAME).get("$from") == "instructions" for message in request.messages[:1])
+    return f"$.input[{index - before}]"
+
+
+def _find_approvals(request: Request, items: dict[int, McpItem]) -> dict[int, _ApprovalState]:
+    """The outcome of each approval request, by the index of its item. If two have the same id, answers refer to the
+    later one."""
+    found: dict[int, _ApprovalState] = {}
+    by_id: dict[str, _ApprovalState] = {}
+    said = max((index for index, message in enumerate(request.messages) if message.role == "assistant"), default=-1)
+    for index, item in items.items():
+        if isinstance(item, ApprovalRequest):
+            found[index] = by_id[item.id] = _ApprovalState()
+        elif isinstance(item, ApprovalResponse):
+            if (answered := by_id.get(item.approval_request_id)) is None:
+                where = f"{_item_path(request, index)}.approval_request_id"
+                raise DecodeError(where, f"there is no approval request {item.approval_request_id}")
+            answered.answer, answered.reason, answered.is_last = item.approve, none_if_unset(item.reason), index > said
+        elif isinstance(item, McpCall) and (known := by_id.get(item.approval_request_id or "")) is not None:
+            known.call = item
+    return found
+
+
+class ResponsesServedHistory:
+    """Rewrites the messages. A round is written when it has ended: its calls, then their results."""
+
+    def __init__(
+        self, request: Request, name: ToolNamer, items: dict[int, McpItem], approvals: dict[int, _ApprovalState]
+    ) -> None:
+        self._name = name
+        self._items = items
+        self._approvals = approvals
+        self._ran = {id(each.call) for each in approvals.values() if each.call is not None}
+        self._ids = HistoryCallIds(request, _PREFIXES)
+        self._joined_later = self._find_joined_later(request)
+        self._calls: list[ToolCall] = []
+        self._results: list[ToolResult] = []
+        self._open = False  # a call of the round still waits for its result, so the next call belongs to it too
+        self.messages: list[Message] = []
+        self.approved: list[ServedCall] = []
+
+    def add(self, index: int, message: Message) -> None:
+        item = self._items.get(index)
+        if item is None:
+            self._add_other(index, message)
+        elif isinstance(item, ApprovalResponse):
+            self.end_round()
+        elif isinstance(item, ApprovalRequest):
+            self._add_call_with_approval(item, self._approvals[index])
+        elif isinstance(item, McpCall) and id(item) not in self._ran:
+            call, _ = self._read_call(item)
+            self._calls.append(call)
+            self._results.append(_result(item, call))
+            self._open = self._open or item.id.startswith(f"mcp_{FOLLOWED}")
+
+    def _find_joined_later(self, request: Request) -> frozenset[int]:
+        """Find the model's messages that are followed by a call of the same round as the call before them."""
+        found: set[int] = set()
+        joined = False
+        for index in range(len(request.messages) - 1, -1, -1):
+            item = self._items.get(index)
+            if isinstance(item, McpCall | ApprovalRequest):
+                joined = item.id.startswith(_JOINED_PREFIXES) if id(item) not in self._ran else joined
+            elif item is None and request.messages[index].role == "assistant":
+                found |= {index} if joined else set()
+            elif not isinstance(item, McpListing):
+                joined = False
+        return frozenset(found)
+
+    def _add_other(self, index: int, message: Message) -> None:
+        if message.role == "assistant" and (self._open or index in self._joined_later):
+            self._write_calls()
+        else:
+            self.end_round()
+        self.messages.append(message)
+        if message.role == "assistant" and any(isinstance(block, ToolCall) for block in message.content):
+            self._open = True
+
+    def _read_call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
+        """The call in an item. It begins a new round unless it belongs to the one before."""
+        if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
+            self.end_round()
+        arguments = item.arguments or ""
+        call_id = self._ids.of(item.id)
+        call = ToolCall(id=call_id, name=self._name(item.server_label, item.name), arguments=arguments)
+        return call, ServedCall(id=call_id, server=item.server_label, name=item.name, arguments=arguments)
+
+    def _add_call_with_approval(self, item: ApprovalRequest, state: _ApprovalState) -> None:
+        if state.answer is None and state.call is None:
+            # Not answered yet: the model does not wait for a result. The request ends its answer, so what follows
+            # belongs to the same round.
+            if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
+                self.end_round()
+            self._open = True
+            return
+        call, served = self._read_call(item)
+        self._calls.append(call)
+        self._open = True
+        if state.call is not None:
+            self._results.append(_result(state.call, call))
+        elif not state.answer:
+            why = f": {state.reason}" if state.reason else "."
+            self._results.append(failed_result(call, f"The user did not allow this tool call{why}"))
+        elif state.is_last:
+            self.approved.append(replace(served, approval=item.id))
+        else:
+            self._results.append(interrupted_result(call))
+
+    def _write_calls(self) -> None:
+        if self._calls:
+            self.messages.append(Message(role="assistant", content=tuple(self._calls)))
+            self._calls = []
+
+    def end_round(self) -> None:
+        self._write_calls()
+        self.messages += [Message(role="tool", content=(result,)) for result in self._results]
+        self._results, self._open = [], False
+
+
+def _result(item: McpCall, call: ToolCall) -> ToolResult:
+    output, error = none_if_unset(item.output), none_if_unset(item.error)
+    if error is not None:
+        return failed_result(call, _error_text(error))
+    if output is None and item.status in _UNFINISHED:
+        return interrupted_result(call)
+    text = output if isinstance(output, str) else "" if output is None else json.encode_text(output)
+    content = (Text(text=text),) if text else ()
+    return ToolResult(call_id=call.id, name=call.name, content=content, is_error=False)
+
+
+def _error_text(error: Any) -> str:
+    """The text of an error: a string in older versions of the API, an object in newer ones."""
+    if isinstance(error, str):
+        return error
+    fields = error if isinstance(error, dict) else {}
+    content, message = fields.get("content"), fields.get("message")
+    if isinstance(message, str):
+        return message
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_content_text, content))
+    return json.encode_text(error)
+
+
+def _content_text(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else json.encode_text(part)
+
 
 # Members of a tool that are only for the MCP server.
 _CREDENTIALS = ("authorization", "headers")

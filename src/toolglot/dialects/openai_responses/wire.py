@@ -252,7 +252,7 @@ class ResponsesCustomTool(Wire, tag="custom", tag_field="type"):
 
 AnyTool: TypeAlias = ResponsesFunctionTool | ResponsesCustomTool | Unknown
 
-# MCP servers whose tools the gateway runs (`served.py`, `served_history.py`)
+# MCP servers whose tools the gateway runs (`served.py`)
 
 
 class ToolFilter(Wire):

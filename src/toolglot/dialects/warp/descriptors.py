@@ -8,8 +8,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, field
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from toolglot.dialects.warp.number_range import LONG_NUMBER, check_number_range
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
+from toolglot.dialects.warp.wire_fields import LONG_NUMBER, check_number_range
 from toolglot.errors import DecodeError
 
 PACKAGE = "toolglot.warp"

@@ -73,12 +73,12 @@ def _encode_response(response: Response, request: Request | None, receipt: Recei
 
 
 def _stream_decoder(receipt: Receipt) -> StreamDecoder:
-    decoder: StreamDecoder = _load("stream").WarpStreamDecoder(receipt)
+    decoder: StreamDecoder = _load("stream_decoder").WarpStreamDecoder(receipt)
     return decoder
 
 
 def _stream_encoder(request: Request | None, receipt: Receipt) -> StreamEncoder:
-    encoder: StreamEncoder = _load("stream").WarpStreamEncoder(request, receipt)
+    encoder: StreamEncoder = _load("stream_encoder").WarpStreamEncoder(request, receipt)
     return encoder
 
 
@@ -91,7 +91,7 @@ def _with_request_tasks(dialect: Dialect, request: Request) -> Dialect:
         return response
 
     def stream_decoder(receipt: Receipt) -> StreamDecoder:
-        decoder: StreamDecoder = _load("stream").WarpStreamDecoder(receipt, request_tasks=request_tasks)
+        decoder: StreamDecoder = _load("stream_decoder").WarpStreamDecoder(receipt, request_tasks=request_tasks)
         return decoder
 
     return replace(dialect, decode_response=decode_response, stream_decoder=stream_decoder)

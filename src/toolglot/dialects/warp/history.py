@@ -5,26 +5,40 @@ one under `history`; the code that stores state sets it.
 - `replay`: the tasks that Warp's server sent, opaque data included. `tasks` has them (base64), and they cover the first
   `covered` messages. Later messages are written as in `native`, under the ids of the server's calls
   (`call_matching.py`).
-- `text`: one query that contains the whole conversation as text (`text_history.py`).
+- `text`: one query that contains the whole conversation as text.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from toolglot.dialects.warp.blocks import is_call
 from toolglot.dialects.warp.builtin_results import cancel_unanswered, convert_builtin_results
-from toolglot.dialects.warp.call_matching import match_results
 from toolglot.dialects.warp.descriptors import new, parse
 from toolglot.dialects.warp.fields import from_base64
 from toolglot.dialects.warp.media import encode_media
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.queries import attach_system
-from toolglot.dialects.warp.text_history import render_history
+from toolglot.dialects.warp.queries import attach_system, system_text
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES, TranscriptWriter, derive_id, find_first_input
 from toolglot.errors import DecodeError
-from toolglot.ir import Message, Request, Text, native_of, replace
-from toolglot.receipt import Receipt
+from toolglot.ir import (
+    Block,
+    Media,
+    Message,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    native_of,
+    replace,
+)
+from toolglot.receipt import Receipt, describe_block
+from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
 HISTORY = "history"
 TASKS, COVERED = "tasks", "covered"
@@ -155,3 +169,137 @@ def write_history(request: Request, wire: Any, receipt: Receipt) -> Request:
         request = _without_tasks(request, receipt)
         write_native(request, wire, receipt)
     return request
+
+
+def match_results(messages: Sequence[Message], covered: int, task: Any) -> tuple[Message, ...] | None:
+    """The messages after the first `covered` ones, which this task covers, with results under the task's ids.
+
+    None if a result cannot be matched with exactly one call of the task.
+    """
+    calls = [block for message in messages[:covered] for block in message.content if isinstance(block, ToolCall)]
+    task_calls = [message.tool_call for message in task.messages if is_call(message)]
+    id_counts = Counter(call.tool_call_id for call in task_calls)
+    ids: dict[str, str | None] = {call.id: None for call in calls}  # None: no id, or an ambiguous one
+    for call, own in _pair_calls(calls, task_calls):
+        ids[call.id] = own if own and id_counts[own] == 1 else None
+    new_messages: list[Message] = []
+    for message in messages[covered:]:
+        content: list[Block] = []
+        for block in message.content:
+            if isinstance(block, ToolCall):
+                if block.id in id_counts:
+                    return None
+                ids[block.id] = block.id
+            elif isinstance(block, ToolResult) and block.call_id in ids:
+                known = ids[block.call_id]
+                if known is None:
+                    return None
+                block = block if known == block.call_id else replace(block, call_id=known)
+            content.append(block)
+        new_messages.append(replace(message, content=tuple(content)))
+    return tuple(new_messages)
+
+
+def _pair_calls(calls: Sequence[ToolCall], task_calls: Sequence[Any]) -> list[tuple[ToolCall, str]]:
+    """Pair calls with the task's ids, from the end back to the first difference."""
+    names = {call.name for call in calls}
+    seen = [call for call in task_calls if _tool_name(call) in names]
+    pairs: list[tuple[ToolCall, str]] = []
+    for call, other in zip(reversed(calls), reversed(seen), strict=False):
+        if call.name != _tool_name(other):
+            break
+        pairs.append((call, other.tool_call_id))
+    return pairs[::-1]
+
+
+def _tool_name(call: Any) -> str:
+    tool: str = call.WhichOneof("tool")
+    return call.call_mcp_tool.name if tool == "call_mcp_tool" else tool
+
+
+CONTINUE = "Please continue."
+_LABELS = re.compile(r"^(?=\\*(?:User|Assistant|Tool calls|Tool result \(.*\)|Tool error \(.*\)):)", re.MULTILINE)
+
+
+class TextHistory(NamedTuple):
+    query: str
+    system: str
+    images: tuple[Media, ...]
+
+
+def render_history(request: Request, receipt: Receipt) -> TextHistory:
+    """Render the conversation as one query, with its system prompt and images."""
+    images: list[Media] = []
+    system: list[str] = []
+    turns: list[str] = []
+    conversation: list[Message] = []
+    for number, message in enumerate(request.messages):
+        where = f"messages[{number}]"
+        if message.role in SYSTEM_ROLES:
+            system.append(system_text(message, where, receipt))
+            continue
+        conversation.append(message)
+        turns += _render_turn(message, where, images, receipt)
+    prompt = "\n\n".join(system)
+    if len(conversation) == 1 and conversation[0].role == "user" and not _results(conversation[0]):
+        return TextHistory(
+            _render_content(conversation[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images)
+        )
+    if conversation and _ends_in_results(conversation):
+        turns.append(f"User: {ANALYZE_RESULTS}")
+    elif conversation and conversation[-1].role == "assistant":
+        turns.append(f"User: {CONTINUE}")
+    if conversation:
+        receipt.note("messages", "the conversation", "it is sent as one text, turn by turn")
+    return TextHistory("\n\n".join(turns), prompt, tuple(images))
+
+
+def _results(message: Message) -> list[ToolResult]:
+    return [block for block in message.content if isinstance(block, ToolResult)]
+
+
+def _ends_in_results(conversation: list[Message]) -> bool:
+    return bool(conversation[-1].content) and all(isinstance(block, ToolResult) for block in conversation[-1].content)
+
+
+def _render_turn(message: Message, where: str, images: list[Media], receipt: Receipt) -> list[str]:
+    turns: list[str] = []
+    for index, result in enumerate(message.content):
+        if isinstance(result, ToolResult):
+            label = "Tool error" if result.is_error else "Tool result"
+            text = _render_content(result.content, f"{where}.content[{index}]", images, receipt)
+            turns.append(f"{label} ({result.call_id}): {text}")
+    rest = tuple(block for block in message.content if not isinstance(block, ToolResult))
+    if message.role == "assistant":
+        calls = [block for block in rest if isinstance(block, ToolCall)]
+        lines = [f"Assistant: {_render_content(rest, where, images, receipt)}".rstrip()]
+        if calls:
+            lines.append(
+                "Tool calls: "
+                + "; ".join(f"Called {call.name} ({call.id}) with args: {call.arguments or '{}'}" for call in calls)
+            )
+        return ["\n".join(lines), *turns]
+    if rest or not turns:
+        turns.append(f"User: {_render_content(rest, where, images, receipt)}")
+    return turns
+
+
+def _render_content(
+    content: tuple[Block, ...], where: str, images: list[Media], receipt: Receipt, *, plain: bool = False
+) -> str:
+    parts: list[str] = []
+    for index, block in enumerate(content):
+        match block:
+            case Text(text=text) | Refusal(text=text):
+                parts.append(text if plain else _LABELS.sub(r"\\", text))
+            case Media(kind="image", source=source) if source.kind == "base64":
+                images.append(block)
+                if not plain:
+                    parts.append(f"[image {len(images)}]")
+            case Thinking():
+                receipt.loss(f"{where}.content[{index}]", "reasoning", "a conversation sent as text leaves it out")
+            case ToolCall() | ToolResult():
+                pass
+            case _:
+                receipt.loss(f"{where}.content[{index}]", describe_block(block), "text cannot express it")
+    return "\n".join(parts) if not plain else "\n\n".join(parts)

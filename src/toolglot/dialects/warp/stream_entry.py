@@ -7,7 +7,6 @@ from typing import Any
 
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
 from toolglot.dialects.warp.descriptors import new, serialize
-from toolglot.dialects.warp.emitted_text import EmittedText
 from toolglot.dialects.warp.fields import ReadFields, remaining_fields, to_base64
 from toolglot.dialects.warp.masks import can_hold, make_restorer, paths_overlap, set_text, text_at, update_field
 from toolglot.errors import DecodeError
@@ -311,3 +310,35 @@ def changed_paths(before: dict[str, Any], after: dict[str, Any], path: str = "")
         else:
             paths.append(f"{path}{name}")
     return paths
+
+
+class EmittedText:
+    """Keeps the pieces apart, so that a comparison costs no more than the compared text."""
+
+    __slots__ = ("_length", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def add(self, pieces: Iterable[str]) -> None:
+        for piece in pieces:
+            if piece:
+                self._pieces.append(piece)
+                self._length += len(piece)
+
+    def clear(self) -> None:
+        """Forget all text: the message has been rewritten."""
+        self._pieces.clear()
+        self._length = 0
+
+    def remainder_of(self, text: str) -> str | None:
+        """The part of this text after the emitted text. None if it does not begin with the emitted text."""
+        if len(text) < self._length:
+            return None
+        at = 0
+        for piece in self._pieces:
+            if not text.startswith(piece, at):
+                return None
+            at += len(piece)
+        return text[at:]

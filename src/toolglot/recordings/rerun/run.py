@@ -27,7 +27,6 @@ from toolglot.upstream.tool_mode import uses_tools
 from toolglot.wire import json
 
 _JSON = "application/json"
-_PROTOBUF = "application/x-protobuf"
 
 
 class Rerun(Struct, frozen=True):

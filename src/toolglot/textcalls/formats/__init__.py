@@ -6,12 +6,11 @@ from msgspec.structs import replace
 
 from toolglot.errors import MisuseError
 from toolglot.nearest import nearest
-from toolglot.textcalls.dropped_marks import looks_like_tag
 from toolglot.textcalls.formats.enveloped import BARE_LIST, BARE_OBJECT, ENVELOPED, FENCED
-from toolglot.textcalls.formats.literal import LITERAL, PYTHON_LIST
-from toolglot.textcalls.formats.named import NAMED
+from toolglot.textcalls.formats.named import LITERAL, NAMED, PYTHON_LIST
 from toolglot.textcalls.formats.tagged import TAGGED
 from toolglot.textcalls.grammar import Format
+from toolglot.textcalls.marks import looks_like_tag
 
 ALL = (*ENVELOPED, *NAMED, *TAGGED, *LITERAL)
 FORMATS: dict[str, Format] = {text_format.name: text_format for text_format in ALL}

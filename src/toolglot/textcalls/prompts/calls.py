@@ -9,8 +9,8 @@ from string import Template
 from typing import Final
 
 from toolglot.ir import ToolCall
+from toolglot.textcalls.prompts.escaping import find_misreads
 from toolglot.textcalls.prompts.records import ArgumentsForm, Calls, IdForm, Prompt, Result, Results
-from toolglot.textcalls.prompts.tag_limits import find_misreads
 from toolglot.textcalls.prompts.values import (
     Member,
     braces_value,

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from toolglot.errors import MisuseError
 from toolglot.ir import Tool, ToolCall, ToolChoice
 from toolglot.textcalls.formats import find_format
-from toolglot.textcalls.prompts import round_trip
 from toolglot.textcalls.prompts.calls import write_calls, write_results
 from toolglot.textcalls.prompts.escaping import break_marks
 from toolglot.textcalls.prompts.json_formats import JSON_PROMPTS
 from toolglot.textcalls.prompts.other_formats import OTHER_PROMPTS
 from toolglot.textcalls.prompts.records import ArgumentsForm, Prompt, Result
-from toolglot.textcalls.prompts.safe_tools import safe_tools
+from toolglot.textcalls.prompts.safe_tools import find_unwritable, safe_tools
 from toolglot.textcalls.prompts.tagged_formats import TAGGED_PROMPTS
 from toolglot.textcalls.prompts.tool_lists import write_tool_list
 from toolglot.textcalls.unescape import Escapes
@@ -166,7 +165,7 @@ def write_calls_with_notes(format_name: str, calls: Sequence[ToolCall], first_in
 
 def unwritable_reason(format_name: str, call: ToolCall, tools: Sequence[Tool] = ()) -> str:
     """Return why a call cannot be written in the format without being read as a different one; empty if it can."""
-    return round_trip.find_unwritable(find_prompt(format_name), call, {tool.name: tool.parameters for tool in tools})
+    return find_unwritable(find_prompt(format_name), call, {tool.name: tool.parameters for tool in tools})
 
 
 def results_text(

@@ -12,9 +12,9 @@ import re
 from typing import Any
 
 from toolglot.textcalls.argument_problems import find_argument_problems, unknown_properties
+from toolglot.textcalls.events import WorkBudget
 from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.reader import AMBIGUOUS_REPAIRS, TolerantReader
-from toolglot.textcalls.work_budget import WorkBudget
 
 __all__ = ["RepairError", "repair_arguments", "repair_document", "repair_document_with_report", "repair_with_report"]
 

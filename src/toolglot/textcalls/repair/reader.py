@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from toolglot.textcalls.events import WorkBudget
 from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Lookahead, OpenContainer
 from toolglot.textcalls.repair.strings import decode_string, has_undoubled_backslash
 from toolglot.textcalls.schemas import item_schema, value_schema
-from toolglot.textcalls.work_budget import WorkBudget
 
 # json and msgspec, which recurse, could not write deeper values.
 MAX_DEPTH = 500
