@@ -262,6 +262,19 @@ def test_other_candidates_are_reported() -> None:
     assert [line.where for line in receipt] == ["choices[1]"]
 
 
+def test_the_only_candidate_is_read_whatever_its_index() -> None:
+    receipt = Receipt()
+    parts: list[dict[str, Any]] = [
+        {"index": 1, "delta": {"content": "x"}},
+        {"index": 1, "delta": {"tool_calls": [call(0, "{}", "f", "a")]}},
+        {"index": 1, "delta": {}, "finish_reason": "tool_calls"},
+    ]
+    response = fold(decode(*(chunk(choices=[part]) for part in parts), DONE, receipt=receipt))
+    assert response.content == (Text(text="x"), ToolCall(id="a", name="f", arguments="{}"))
+    assert response.stop.reason == "tool_calls"
+    assert not receipt
+
+
 def strange(*chunks: bytes) -> list[str]:
     receipt = Receipt()
     assert isinstance(decode(*chunks, chunk(finish="stop"), DONE, receipt=receipt)[-1], Finish)

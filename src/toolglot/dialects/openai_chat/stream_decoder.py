@@ -148,6 +148,7 @@ class ChatStreamDecoder:
         "_answer",
         "_calls",
         "_ended",
+        "_first",
         "_frames",
         "_halves",
         "_has_blank_call",
@@ -169,6 +170,7 @@ class ChatStreamDecoder:
         self._started = self._ended = False
         self._has_blank_call = False  # a blank entry came before any call
         self._in_deltas = False  # a `delta` had content
+        self._first: int | None = None  # index of the choice that is read; some servers count from 1
         self._others: dict[int, _OtherChoice | None] = {}  # by index; None if it is reported as lost
         self._halves = SurrogateJoiner()
 
@@ -239,8 +241,10 @@ class ChatStreamDecoder:
             self._read_groq(chunk.x_groq)
         if chunk.usage:
             self._answer.usage = decode_usage(chunk.usage)
+        if self._first is None and chunk.choices:
+            self._first = min(choice.index or 0 for choice in chunk.choices)
         for choice in chunk.choices or ():
-            if choice.index:
+            if (choice.index or 0) != self._first:
                 self._read_other_choice(choice)
                 continue
             if choice.usage and not chunk.usage:
