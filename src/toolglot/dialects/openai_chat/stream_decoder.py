@@ -134,6 +134,12 @@ class _AnswerMembers:
         self.usage: Usage | None = None
         self.is_refused = False
 
+    def set_finish_reason(self, reason: str) -> None:
+        """The last reason counts, but a plain end after a cut does not make the answer whole."""
+        was_cut = decode_finish_reason(self.finish_reason) in CUT_REASONS
+        if not (was_cut and decode_finish_reason(reason) == "end"):
+            self.finish_reason = reason
+
     def finish(self) -> Finish:
         reason = decode_finish_reason(self.finish_reason)
         if reason == "end" and self.is_refused:
@@ -259,7 +265,7 @@ class ChatStreamDecoder:
             if choice.error:
                 self._fault(choice_error(choice.error))
             if choice.finish_reason:
-                self._answer.finish_reason = choice.finish_reason
+                self._answer.set_finish_reason(choice.finish_reason)
 
     def _read_other_choice(self, choice: ChunkChoice) -> None:
         """Hold the calls of another choice until the end shows whether they continue the first one."""
