@@ -98,6 +98,11 @@ def encode_text(value: Any) -> str:
     return encode(value).decode()
 
 
+def compact(text: str) -> str:
+    """Remove the spaces between the tokens of JSON text. Numbers, strings and repeated keys keep their spelling."""
+    return msgspec.json.format(text, indent=-1)
+
+
 Document: TypeAlias = bytes | bytearray | memoryview | str | Mapping[str, Any] | SdkObject
 """A JSON document: its bytes, its text, its content as Python values, or an SDK's object."""
 

@@ -262,6 +262,28 @@ def test_other_candidates_are_reported() -> None:
     assert [line.where for line in receipt] == ["choices[1]"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [("length", "stop", "length"), ("content_filter", "stop", "filtered"), ("stop", "length", "length")],
+)
+def test_a_plain_end_does_not_hide_that_the_answer_was_cut(first: str, second: str, reason: str) -> None:
+    response = fold(decode(chunk({"content": "x"}), chunk(finish=first), chunk(finish=second), DONE))
+    assert response.stop.reason == reason
+
+
+def test_the_only_candidate_is_read_whatever_its_index() -> None:
+    receipt = Receipt()
+    parts: list[dict[str, Any]] = [
+        {"index": 1, "delta": {"content": "x"}},
+        {"index": 1, "delta": {"tool_calls": [call(0, "{}", "f", "a")]}},
+        {"index": 1, "delta": {}, "finish_reason": "tool_calls"},
+    ]
+    response = fold(decode(*(chunk(choices=[part]) for part in parts), DONE, receipt=receipt))
+    assert response.content == (Text(text="x"), ToolCall(id="a", name="f", arguments="{}"))
+    assert response.stop.reason == "tool_calls"
+    assert not receipt
+
+
 def strange(*chunks: bytes) -> list[str]:
     receipt = Receipt()
     assert isinstance(decode(*chunks, chunk(finish="stop"), DONE, receipt=receipt)[-1], Finish)

@@ -756,6 +756,13 @@ def test_reasoning_without_words_keeps_its_state() -> None:
     assert block.native[NAME]["encrypted_content"] == "x"
 
 
+def test_state_that_comes_after_the_end_of_its_item_is_reported() -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    receipt = Receipt()
+    read_bytes([on_the_wire(created(), done(0, item), completed({**item, "encrypted_content": "x"}))], receipt)
+    assert [line.where for line in receipt.losses] == ["$.response.output[0].encrypted_content"]
+
+
 # Ends
 
 

@@ -68,11 +68,17 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Is this text a JSON object that can be the whole response?"""
-    if not text.lstrip().startswith("{"):
+    """Is this text a JSON object that can be the whole response?
+
+    An object has no layout, no spelling of numbers (`1.10`) and no repeated keys. A text of several lines may be a file
+    that the model edits, so it stays text, and so does what the object would not say in the same way.
+    """
+    if "\n" in text or not text.lstrip().startswith("{"):
         return False
     value = _parse(text)
-    return isinstance(value, dict) and not value.keys() & {"output", "error"} and bool(value) and not _has_ref(value)
+    if not isinstance(value, dict) or not value or value.keys() & {"output", "error"} or _has_ref(value):
+        return False
+    return json.encode_text(value) == json.compact(text)
 
 
 _NOT_JSON = object()

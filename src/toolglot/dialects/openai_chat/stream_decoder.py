@@ -134,6 +134,12 @@ class _AnswerMembers:
         self.usage: Usage | None = None
         self.is_refused = False
 
+    def set_finish_reason(self, reason: str) -> None:
+        """The last reason counts, but a plain end after a cut does not make the answer whole."""
+        was_cut = decode_finish_reason(self.finish_reason) in CUT_REASONS
+        if not (was_cut and decode_finish_reason(reason) == "end"):
+            self.finish_reason = reason
+
     def finish(self) -> Finish:
         reason = decode_finish_reason(self.finish_reason)
         if reason == "end" and self.is_refused:
@@ -148,6 +154,7 @@ class ChatStreamDecoder:
         "_answer",
         "_calls",
         "_ended",
+        "_first",
         "_frames",
         "_halves",
         "_has_blank_call",
@@ -169,6 +176,7 @@ class ChatStreamDecoder:
         self._started = self._ended = False
         self._has_blank_call = False  # a blank entry came before any call
         self._in_deltas = False  # a `delta` had content
+        self._first: int | None = None  # index of the choice that is read; some servers count from 1
         self._others: dict[int, _OtherChoice | None] = {}  # by index; None if it is reported as lost
         self._halves = SurrogateJoiner()
 
@@ -239,8 +247,10 @@ class ChatStreamDecoder:
             self._read_groq(chunk.x_groq)
         if chunk.usage:
             self._answer.usage = decode_usage(chunk.usage)
+        if self._first is None and chunk.choices:
+            self._first = min(choice.index or 0 for choice in chunk.choices)
         for choice in chunk.choices or ():
-            if choice.index:
+            if (choice.index or 0) != self._first:
                 self._read_other_choice(choice)
                 continue
             if choice.usage and not chunk.usage:
@@ -255,7 +265,7 @@ class ChatStreamDecoder:
             if choice.error:
                 self._fault(choice_error(choice.error))
             if choice.finish_reason:
-                self._answer.finish_reason = choice.finish_reason
+                self._answer.set_finish_reason(choice.finish_reason)
 
     def _read_other_choice(self, choice: ChunkChoice) -> None:
         """Hold the calls of another choice until the end shows whether they continue the first one."""

@@ -268,6 +268,8 @@ class ResponsesStreamDecoder:
     def _finish_item(self, item: StreamItem, fields: dict[str, Any], where: str) -> None:
         """Settle and close the blocks of a complete item, and write those that have not come at all."""
         if item.done:
+            if fields.get("encrypted_content") and not item.fields.get("encrypted_content"):
+                self._receipt.loss(f"{where}.encrypted_content", "reasoning state", "it came after the end of its item")
             return
         item.done = True
         item.fields = fields
