@@ -176,6 +176,19 @@ def test_a_call_that_gemini_could_not_read_keeps_text_and_usage(client: str, rea
         assert "Malformed function call: f(" in receipt.losses[0].why
 
 
+ASKS_AGAIN = {"anthropic": b'"stop_reason":"tool_use"', "openai_responses": b'"reason":"content_filter"'}
+"""The end of an answer without calls after which Claude Code and Codex ask again. After any other they are done."""
+
+
+@pytest.mark.parametrize("client", ASKS_AGAIN)
+def test_a_call_that_gemini_could_not_read_does_not_end_the_task_of_an_agent(client: str) -> None:
+    candidate = {"content": {"parts": [{"text": "Let me look."}], "role": "model"}, "index": 0}
+    document = {"candidates": [{**candidate, "finishReason": "MALFORMED_FUNCTION_CALL"}], "modelVersion": "m"}
+    stream = translate_stream(data_frame(document), "gemini", client)
+    for written in (translate_response(json.dumps(document), "gemini", client).data, b"".join(stream)):
+        assert ASKS_AGAIN[client] in written
+
+
 @pytest.mark.parametrize("client", [name for name in NAMES if is_json(name) and name != "openai_chat"])
 def test_a_source_that_mistrals_reasoning_points_to_is_a_loss(client: str) -> None:
     thinking = [{"type": "text", "text": "Hm"}, {"type": "reference", "reference_ids": [41]}]

@@ -295,6 +295,18 @@ def test_an_upstream_that_says_not_to_ask_again_is_asked_once_and_its_word_is_ha
     assert answer.headers.get("x-should-retry") == ("false" if client in READS_SHOULD_RETRY else None)
 
 
+@pytest.mark.parametrize("status", [401, 402, 403])
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_a_refused_key_is_not_retried_by_the_gateway_or_by_clients(
+    scene: Stage, client: str, upstream: str, status: int
+) -> None:
+    step = reply(b'{"error":{"message":"no such key"}}', status)
+    scene.steps(streamed=step, whole=step)
+    answer = scene.ask(client, upstream)
+    assert len(scene.upstream.requests) == 1
+    assert answer.headers.get("x-should-retry") == ("false" if client in READS_SHOULD_RETRY else None)
+
+
 @pytest.mark.parametrize("streams", [False, True])
 def test_an_error_with_status_200_has_the_headers_of_its_dialect_too(scene: Stage, streams: bool) -> None:
     body = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}'

@@ -141,7 +141,7 @@ def test_stop_reasons_are_named(raw: str, reason: StopReason) -> None:
 FOREIGN_STOPS: list[tuple[Stop, str]] = [
     (Stop("end", "stop"), "end_turn"),
     (Stop("filtered", "SAFETY"), "refusal"),
-    (Stop("malformed_call", "MALFORMED_FUNCTION_CALL"), "end_turn"),
+    (Stop("malformed_call", "MALFORMED_FUNCTION_CALL"), "tool_use"),
     (Stop("other", "OTHER"), "end_turn"),
     (Stop("length", "length"), "max_tokens"),
 ]

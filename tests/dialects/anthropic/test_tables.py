@@ -127,7 +127,7 @@ def test_a_stop_reason_is_read_and_comes_back(word: str, reason: StopReason) -> 
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"), [("filtered", "refusal"), ("malformed_call", "end_turn"), ("other", "end_turn")]
+    ("reason", "word"), [("filtered", "refusal"), ("malformed_call", "tool_use"), ("other", "end_turn")]
 )
 def test_a_reason_that_only_others_have_gets_the_nearest_word(reason: StopReason, word: str) -> None:
     assert encode_json(Response(stop=Stop(reason, "x")))["stop_reason"] == word

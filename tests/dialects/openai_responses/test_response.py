@@ -398,7 +398,7 @@ def test_a_refusal_in_words_completes_the_response() -> None:
 
 def test_a_call_that_could_not_be_read_is_no_failure_of_the_server() -> None:
     written = encode(Response(stop=Stop("malformed_call", detail="bad call")))
-    assert (written["status"], written["error"]) == ("completed", None)
+    assert (written["status"], written["error"]) == ("incomplete", None)
 
 
 def test_usage_has_both_details() -> None:

@@ -1055,7 +1055,7 @@ def test_a_call_without_arguments_is_given_the_empty_object_in_a_delta_too() -> 
         (Stop("length"), "incomplete"),
         (Stop("filtered"), "incomplete"),
         (Stop("refusal"), "incomplete"),
-        (Stop("malformed_call"), "completed"),
+        (Stop("malformed_call"), "incomplete"),
     ],
 )
 def test_the_last_event_has_the_outcome(stop: Stop, kind: str) -> None:

@@ -154,7 +154,7 @@ def test_a_stop_is_read_and_comes_back(status: str, reason: str | None, stop: St
         ("filtered", "incomplete", {"reason": "content_filter"}),
         ("refusal", "incomplete", {"reason": "content_filter"}),
         ("pause", "completed", None),
-        ("malformed_call", "completed", None),
+        ("malformed_call", "incomplete", {"reason": "content_filter"}),
         ("other", "completed", None),
     ],
 )

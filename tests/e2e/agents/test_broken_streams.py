@@ -19,6 +19,7 @@ AGENTS = [claude_code("claude-sonnet-4-5"), codex("gpt-5"), gemini_cli()]
 OVERLOADED = (
     b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
 )
+MALFORMED = b'data: {"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}]}\n\n'
 ARGUMENTS = b'"arguments": "'
 PLACES = {"first": b"", "after results": b'"role":"tool"'}
 """Turns that break off, by what their requests have in them."""
@@ -83,5 +84,26 @@ def test_codex_asks_again_when_the_upstream_says_in_its_stream_that_it_is_overlo
 
     gateway.exchange.answer = answer
     outcome = run_agent(codex("gpt-5"), gateway.base_url, PROMPT, task.home, task.work)
+    assert told
+    task.check(outcome, gateway.exchange.asked)
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS[:2]])
+def test_an_agent_asks_again_when_gemini_could_not_read_a_call(gateways: Gateways, task: Task, agent: Agent) -> None:
+    """The text before the call must not look like the last answer."""
+    gateway = gateways.to("gemini")
+    gateway.play(task.script)
+    scripted, told = gateway.exchange.answer, list[Asked]()
+
+    def answer(asked: Asked) -> Reply:
+        reply = scripted(asked)
+        if told or b"functionCall" not in reply.body:
+            return reply
+        told.append(asked)
+        text, *_ = reply.body.split(b"\n\n")
+        return replace(reply, body=text + b"\n\n" + MALFORMED)
+
+    gateway.exchange.answer = answer
+    outcome = run_agent(agent, gateway.base_url, PROMPT, task.home, task.work)
     assert told
     task.check(outcome, gateway.exchange.asked)

@@ -61,7 +61,7 @@ _FOREIGN_STOPS: dict[str, StopReason] = {
 STOP_NAMES: dict[StopReason, str] = {
     **{reason: name for name, reason in STOPS.items()},
     "filtered": "refusal",
-    "malformed_call": "end_turn",
+    "malformed_call": "tool_use",  # without a call: Claude Code asks again, as it does for its own models
     "other": "end_turn",
 }
 _REQUIRED_MEMBERS = (

@@ -51,6 +51,7 @@ _INCOMPLETE_REASONS: dict[StopReason, str] = {
     "length": "max_output_tokens",
     "context_full": "max_output_tokens",
     "filtered": "content_filter",
+    "malformed_call": "content_filter",  # an answer of the API has no other reason on which Codex asks again
 }
 
 # Settings of the request that a response repeats, and the API's defaults.
