@@ -17,6 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import msgspec
@@ -95,9 +96,7 @@ class PrefixReuse:
         the turn."""
         turns = self._turns.pop(conversation, None)
         known = turns if turns is not None else deque[PrefixHashes]()
-        common = 0
-        for turn in known:
-            common = max(common, _count_common(prefix.hashes, turn.hashes))
+        common = max([_count_common(prefix.hashes, turn.hashes) for turn in known], default=0)
         if len(known) == MAX_TURNS:
             self._hashes_left += len(known.popleft().hashes)
         known.append(prefix)
@@ -213,19 +212,16 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
         history, first = _split_request(dialect, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IrregularJsonError):
         return None
-    # Python's own hash is the fastest, and no other process sees it.
-    marked = _has_breakpoints(body)
-    current, end = hash(model), 0
-    for part in first:
-        current, _ = _hash_part(current, part, marked)
-    hashes, ends = [], []
-    for item in history[:MAX_MESSAGES]:
-        current, size = _hash_part(current, item, marked)
-        end += size
-        hashes.append(current)
-        ends.append(end)
+    parts, marked = [*first, *history[:MAX_MESSAGES]], _has_breakpoints(body)
+    if marked or len(body) > PIECE:
+        contents, sizes = zip(*[_reduce_part(part, marked) for part in parts], strict=True)
+    else:
+        contents, sizes = tuple(map(bytes, parts)), tuple(map(len, parts))
     clear_list(history)
-    return PrefixHashes(array("q", hashes), array("q", ends)) if hashes else None
+    # Python's own hash is the fastest, and no other process sees it.
+    current = hash(model)
+    hashes = [current := hash((current, content)) for content in contents][len(first) :]
+    return PrefixHashes(array("q", hashes), array("q", accumulate(sizes[len(first) :]))) if hashes else None
 
 
 def _has_breakpoints(body: bytes) -> bool:
@@ -235,14 +231,14 @@ def _has_breakpoints(body: bytes) -> bool:
     return _MARKS[0] in body or _MARKS[1] in body
 
 
-def _hash_part(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
-    """Extend the hash by one part. Returns it and the part's size without breakpoints."""
+def _reduce_part(part: msgspec.Raw, marked: bool) -> tuple[bytes | int, int]:
+    """Reduce a part to something that is quickly hashed. Returns it and the part's size without breakpoints."""
     if len(part) <= PIECE:
         raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
-        return hash((current, raw)), len(raw)
+        return raw, len(raw)
     # An image has megabytes. Pieces let other threads run in between.
     whole = memoryview(part)
-    start = size = 0
+    current = start = size = 0
     for found in _BREAKPOINT.finditer(whole) if marked else ():
         current, size = _hash_pieces(current, whole[start : _end_before(whole, found)], size)
         start = found.end()
