@@ -16,7 +16,6 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from hashlib import blake2b
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -57,8 +56,8 @@ class PrefixHashes(Struct, frozen=True):
     ends: array[int]
 
 
-HashedTurn: TypeAlias = tuple[bytes, PrefixHashes]
-"""The key of a conversation, and the hashes of one turn."""
+HashedTurn: TypeAlias = tuple[int, PrefixHashes]
+"""The hash of a conversation's owner, upstream and first user message, and the hashes of one turn."""
 
 
 class PrefixReuse:
@@ -67,7 +66,7 @@ class PrefixReuse:
     def __init__(self, conversations: int = MAX_CONVERSATIONS, hashes: int = MAX_HASHES) -> None:
         self._conversations = conversations
         self._hashes_left = hashes
-        self._turns: OrderedDict[bytes, deque[PrefixHashes]] = OrderedDict()
+        self._turns: OrderedDict[int, deque[PrefixHashes]] = OrderedDict()
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
@@ -91,12 +90,15 @@ class PrefixReuse:
         if found is not None and (ratio := self.measure_reuse(*found)) is not None:
             record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
 
-    def measure_reuse(self, conversation: bytes, prefix: PrefixHashes) -> float | None:
+    def measure_reuse(self, conversation: int, prefix: PrefixHashes) -> float | None:
         """Measure the share of the history that an earlier turn had, too, from 0 to 1; None in the first turn. Keeps
         the turn."""
         turns = self._turns.pop(conversation, None)
         known = turns if turns is not None else deque[PrefixHashes]()
-        common = max([_count_common(prefix.hashes, turn.hashes) for turn in known], default=0)
+        common = 0
+        for turn in reversed(known):
+            if len(turn.hashes) > common:  # most often the last turn is the longest, and a part of this one
+                common = max(common, _count_common(prefix.hashes, turn.hashes))
         if len(known) == MAX_TURNS:
             self._hashes_left += len(known.popleft().hashes)
         known.append(prefix)
@@ -121,7 +123,8 @@ class PrefixHashing(msgspec.Struct, eq=False):
 
     def begin(self, record: RequestRecord, upstream: Upstream, exchange: ExchangeCore, body: bytes) -> None:
         """Start hashing a request. An earlier one was not answered, and is dropped."""
-        self.cancel()
+        if self._task is not None:
+            self.cancel()
         asked, sent = exchange.asked, exchange.sent
         if asked is None or sent is None:
             return
@@ -172,7 +175,7 @@ def _count_common(one: Sequence[int], other: Sequence[int]) -> int:
 
 def _hash_turn(owner: str, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> HashedTurn | None:
     prefix = hash_messages(upstream.dialect, model, body)
-    return None if prefix is None else (_conversation_key(owner, upstream.name, said), prefix)
+    return None if prefix is None else (hash((owner, upstream.name, *said)), prefix)
 
 
 _NOTHING = msgspec.Raw(b"")
@@ -272,9 +275,3 @@ def _first_words(messages: Sequence[Message]) -> list[str]:
         if message.role == "user":
             return [getattr(block, "text", "") for block in message.content]
     return []
-
-
-def _conversation_key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
-    """The key of a conversation: its owner, the upstream, and the first user message."""
-    identity = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
-    return blake2b(identity, digest_size=16).digest()

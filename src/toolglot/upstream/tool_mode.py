@@ -77,6 +77,8 @@ def uses_tools(request: Request) -> bool:
 
 def lacks_tools(upstream: Upstream, model: str) -> bool:
     """Tell whether the vendor's row says that this model does not take tools natively."""
+    if not upstream.without_tools:
+        return False
     return any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
 
 
