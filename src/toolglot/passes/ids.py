@@ -92,7 +92,7 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
         else replace(result, name=call.name, kind=call.kind)  # Gemini refuses another name than that of the call
         for result, call in zip(history.results, calls, strict=True)
     ]
-    return with_results(request, context, results)
+    return with_results(request, history, results)
 
 
 def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:

@@ -41,8 +41,10 @@ class ToolHistory:
         """Find `used_ids` when the history is complete. `is_paired`: every result has the id of a call."""
         ids = set(map(_id_of_call, self.calls))
         used = ids if is_paired else ids.union(map(_id_of_result, self.results))
-        self.has_own_ids = self.is_flat and len(ids) == len(self.calls) and "" not in used
-        used.discard("")
+        lacks_id = "" in used
+        self.has_own_ids = self.is_flat and len(ids) == len(self.calls) and not lacks_id
+        if lacks_id:
+            used.discard("")
         self.used_ids = used
         return used
 
@@ -85,9 +87,8 @@ def tool_history(request: Request, context: Context) -> ToolHistory:
     return known
 
 
-def with_results(request: Request, context: Context, results: list[ToolResult]) -> Request:
+def with_results(request: Request, history: ToolHistory, results: list[ToolResult]) -> Request:
     """The request with other results in the places of those that it has, in order, of the same ids."""
-    history = tool_history(request, context)
     messages = [*request.messages]
     contents: dict[int, list[Block]] = {}  # of messages with several blocks
     is_same = True
