@@ -77,9 +77,7 @@ def uses_tools(request: Request) -> bool:
 
 def lacks_tools(upstream: Upstream, model: str) -> bool:
     """Tell whether the vendor's row says that this model does not take tools natively."""
-    if not upstream.without_tools:
-        return False
-    return any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
+    return bool(upstream.without_tools) and any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
 
 
 def text_format_for(target: Target) -> str:
