@@ -77,7 +77,7 @@ def uses_tools(request: Request) -> bool:
 
 def lacks_tools(upstream: Upstream, model: str) -> bool:
     """Tell whether the vendor's row says that this model does not take tools natively."""
-    return bool(upstream.without_tools) and any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
+    return any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
 
 
 def text_format_for(target: Target) -> str:
@@ -89,7 +89,9 @@ def text_calls_for(upstream: Upstream, target: Target, known: KnownToolMode | No
     """Return how tool calls are written as text for this model; None if tools are native."""
     if target.tools not in (AUTO, NATIVE):
         return _text_calls(target, target.tools)
-    if target.tools == AUTO and (known == "text" or (known is None and lacks_tools(upstream, target.model))):
+    if target.tools == AUTO and (
+        known == "text" or (known is None and upstream.without_tools and lacks_tools(upstream, target.model))
+    ):
         return _text_calls(target, text_format_for(target))
     if not target.rescue:
         return None
