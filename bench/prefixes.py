@@ -71,7 +71,7 @@ def reuse(policy: HistoryPolicy, requests: Iterator[bytes]) -> Reuse:
         prefix = hash_messages(find(UPSTREAM), "model", body)
         if prefix is None:
             raise ValueError("the request has no history")
-        if (share := prefixes.measure_reuse(b"conversation", prefix)) is not None:
+        if (share := prefixes.measure_reuse(0, prefix)) is not None:
             shares.append(share)
         cuts += before is not None and prefix.hashes[: len(before.hashes)] != before.hashes
         before = prefix

@@ -147,10 +147,6 @@ def _refuse_nothing(request: Request) -> ApiError | None:
     return None
 
 
-def _answer_nothing(request: Request) -> Response | None:
-    return None
-
-
 def _always_false(request: Request) -> bool:
     return False
 
@@ -180,7 +176,7 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
     """The error, as clients know it, for a request that depends on state that only an upstream of this dialect
     stores."""
-    answer_without_model: Callable[[Request], Response | None] = _answer_nothing
+    answer_without_model: Callable[[Request], Response | None] | None = None
     """The answer to a request that concerns only the server, if the model's server speaks another dialect."""
     tool_defaults: Mapping[str, str] = {}
     """Members of a tool that people omit when they write one, each with the value they mean."""

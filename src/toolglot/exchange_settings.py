@@ -48,6 +48,8 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
     issuer: str = ""
     takes_back: frozenset[str] = frozenset()
     cache_marks: CacheMarks = "auto"
+    marks_cache: bool = False
+    """The model caches by breakpoints, which the client does not know."""
     may_forward: bool = False
     """Bytes may go through unchanged: both sides speak one dialect whose bytes can be forwarded."""
     _last: _ModelSettings | None = None

@@ -27,7 +27,7 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
 )
-from toolglot.passes.envelope import is_ours
+from toolglot.passes.envelope import PREFIX, is_ours
 from toolglot.passes.tool_history import ToolHistory
 from toolglot.receipt import UNREAD
 from toolglot.tools.declared import DECLARED, Tools
@@ -346,7 +346,7 @@ def _of_native(native: Native, source: str, rules: ReceiptRules, state: frozense
         if owner != source:
             bits |= OTHERS
         for key, value in fields.items():
-            if type(value) is str and is_ours(value):
+            if type(value) is str and value.startswith(PREFIX):
                 bits |= ENVELOPE
             if key[:1] == "$":
                 bits |= _NOTES.get(key, 0)

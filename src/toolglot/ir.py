@@ -377,7 +377,8 @@ N = TypeVar("N", bound=Node)
 
 def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
     """The native fields of `dialect` on this node; empty if there are none."""
-    return node.native.get(dialect, _NOTHING)
+    native = node.native
+    return native.get(dialect, _NOTHING) if native else _NOTHING
 
 
 def with_native(node: N, dialect: str, **fields: Any) -> N:

@@ -31,14 +31,6 @@ class Condition(Struct, frozen=True):
     in_place: bool = False
     keeps_messages: bool = False
 
-    def bits_after(self, request: Request, context: Context) -> int:
-        """The features of a request that the pass has changed. It may have added some to those of the context."""
-        bits = context.features
-        if self.adds is not None:
-            return bits | self.adds
-        found, context.tool_history = survey(request, context.source, context.source_can.receipt)
-        return bits | found
-
 
 _conditions: dict[RequestPass, Condition] = {}
 _ALWAYS = Condition(lambda context: ANY, None)
@@ -112,7 +104,10 @@ def run_passes(request: Request, passes: Sequence[RequestPass], context: Context
                 origins.record_replacement(request.messages)
             elif request.messages is not before.messages:
                 origins.record_moves(request.messages, keeps_messages=condition.keeps_messages)
-            found = condition.bits_after(request, context)
+            added = condition.adds
+            if added is None:
+                added, context.tool_history = survey(request, context.source, context.source_can.receipt)
+            found = context.features | added  # the pass may have added some to those of the context
             if found != bits:
                 bits, waiting = found, steps.needed(found, number + 1)
                 break

@@ -280,7 +280,8 @@ class ExchangeCore:
             encoded = self._request(asked, data)
         except RecursionError:
             raise DecodeError("$", json.TOO_DEEP) from None
-        self._refuse_losses()
+        if self.strict:
+            self._refuse_losses()
         return encoded
 
     def _request(self, asked: Request, data: bytes) -> bytes:
@@ -452,9 +453,10 @@ class ExchangeCore:
 
     def restore(self, response: Response) -> Response:
         """Run the event passes over a non-streamed response."""
-        reader = None if self._context.text is None else self.reader(whole=True)
-        if reader is None and self._keeps_content(response):
-            tier = Reporter(self.client, self.upstream, self.receipt).whole(response)
+        context, client, upstream = self._context, self.client, self.upstream
+        reader = None if context.text is None else self.reader(whole=True)
+        if reader is None and keeps_content(response, context, client, upstream):
+            tier = Reporter(client, upstream, self.receipt).whole(response)
             return self._labeller(response).whole(response, tier)
         accumulator = Fold()
         for event in through(self.event_passes(reader, response), tuple(unfold(response))):
@@ -465,14 +467,6 @@ class ExchangeCore:
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
         return accumulator.response()
-
-    def _keeps_content(self, response: Response) -> bool:
-        """Whether the event passes would leave the blocks and the stop of this answer unchanged, and report only lost
-        members."""
-        upstream = self.upstream
-        if upstream.upstream.answer_pass is not None:  # it may find more blocks
-            return False
-        return keeps_content(response, self._context, self.client, upstream)
 
     def stream(self, encoder: StreamEncoder | None = None) -> StreamTranslation:
         """Create a translator for the upstream's byte stream. `encoder` replaces the client's own, for callers that

@@ -75,6 +75,6 @@ def test_an_answer_that_keeps_its_content_is_the_same_through_the_event_passes(
 ) -> None:
     for answer in (response, replace(response, content=response.content[:1])):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ExchangeCore, "_keeps_content", lambda *_: False)
+            patch.setattr("toolglot.translate.keeps_content", lambda *_: False)
             expected = restored(client, upstream, answer, text_calls)
         assert restored(client, upstream, answer, text_calls) == expected

@@ -64,7 +64,11 @@ def check(request: Request, client: str, upstream: str, model: str | None) -> No
             assert request_pass(before, apart) == request, request_pass
             assert [line for line in apart.receipt if line not in lines] == list(context.receipt)[len(lines) :]
             assert _memory(apart) == _memory(context), request_pass
-            bits = bits if request is before else condition.bits_after(request, context)
+            if request is not before:
+                added = condition.adds
+                if added is None:
+                    added, context.tool_history = survey(request, client, context.source_can.receipt)
+                bits = context.features | added
             context.features = -1
             assert not condition.in_place or _places(request) == _places(before), request_pass
             if condition.keeps_messages and len(request.messages) == len(before.messages):

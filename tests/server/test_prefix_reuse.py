@@ -45,10 +45,10 @@ def turns(count: int, words: str = "word") -> Messages:
 
 def test_a_turn_that_extends_the_one_before_uses_all_of_it_again() -> None:
     known = PrefixReuse()
-    assert known.measure_reuse(b"a", hashed(turns(3))) is None
-    share = known.measure_reuse(b"a", hashed(turns(5)))
+    assert known.measure_reuse(1, hashed(turns(3))) is None
+    share = known.measure_reuse(1, hashed(turns(5)))
     assert share == pytest.approx(3 / 5, abs=0.02)
-    assert known.measure_reuse(b"a", hashed(turns(5))) == 1.0
+    assert known.measure_reuse(1, hashed(turns(5))) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -63,37 +63,37 @@ def test_a_turn_that_extends_the_one_before_uses_all_of_it_again() -> None:
 )
 def test_what_begins_otherwise_is_nothing_that_was_sent_before(messages: Messages, fields: dict[str, Any]) -> None:
     known = PrefixReuse()
-    known.measure_reuse(b"a", hashed(turns(3)))
-    assert known.measure_reuse(b"a", hashed(messages, **fields)) == 0.0
+    known.measure_reuse(1, hashed(turns(3)))
+    assert known.measure_reuse(1, hashed(messages, **fields)) == 0.0
 
 
 def test_a_change_in_the_middle_ends_what_is_the_same() -> None:
     known, changed = PrefixReuse(), turns(9)
     changed[5] = {"role": "assistant", "content": "changed"}
-    known.measure_reuse(b"a", hashed(turns(7)))
-    share = known.measure_reuse(b"a", hashed(changed))
+    known.measure_reuse(1, hashed(turns(7)))
+    share = known.measure_reuse(1, hashed(changed))
     assert share == pytest.approx(5 / 9, abs=0.02)
 
 
 def test_a_breakpoint_that_moves_changes_nothing() -> None:
     known, marked = PrefixReuse(), [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
     before = [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]}]
-    known.measure_reuse(b"a", hashed(before))
-    assert known.measure_reuse(b"a", hashed(marked)) == 1.0
+    known.measure_reuse(1, hashed(before))
+    assert known.measure_reuse(1, hashed(marked)) == 1.0
 
 
 def test_of_conversations_that_begin_alike_the_nearest_counts() -> None:
     known, one, other = PrefixReuse(), turns(7, "one"), turns(7, "other")
     for messages in (one[:3], other[:3], one[:5]):
-        known.measure_reuse(b"a", hashed(messages))
-    assert known.measure_reuse(b"a", hashed(other[:5])) == pytest.approx(3 / 5, abs=0.02)
+        known.measure_reuse(1, hashed(messages))
+    assert known.measure_reuse(1, hashed(other[:5])) == pytest.approx(3 / 5, abs=0.02)
 
 
 def test_what_is_kept_in_mind_is_bounded() -> None:
     known = PrefixReuse(conversations=3, hashes=40)
     for number in range(50):
         for count in (3, 5, 7, 9, 11, 13):
-            known.measure_reuse(str(number % 7).encode(), hashed(turns(count)))
+            known.measure_reuse(number % 7, hashed(turns(count)))
             kept = list(known._turns.values())
             assert len(kept) <= 3
             assert all(len(each) <= MAX_TURNS for each in kept)
@@ -153,7 +153,7 @@ def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_reque
         assert prefix is not None
         for _ in range(MAX_PER_SECOND + 100):
             if known.should_sample(entry, [chosen]):
-                known.record_reuse(entry, "up", (b"key", prefix))
+                known.record_reuse(entry, "up", (1, prefix))
         return len(entry.prefix_reuse)
 
     assert without_sockets(work) == MAX_PER_SECOND - 1  # in its first turn there is nothing to compare it with

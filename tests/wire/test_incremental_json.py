@@ -131,7 +131,7 @@ def test_decoding_utf8_in_pieces_gives_the_same_result(raw: bytes, size: int) ->
 
 def test_a_list_is_emptied_once_all_of_it_was_read() -> None:
     values = list(range(1000))
-    read = incremental_json.drain(values)
+    read = iter(incremental_json.drain(values))
     assert next(read) == 0
     assert len(values) == 1000
     assert list(read) == list(range(1, 1000))

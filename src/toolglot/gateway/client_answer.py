@@ -124,7 +124,7 @@ class ClientAnswer(Struct, eq=False):
             self.source = targets = RequestTargets(self.gateway, received, tool_modes, replays, states, prefix)
             context.when_sent = targets.hash_prefix
             flow = answer(context, targets.build(route.targets))
-            if states.has_store:
+            if states.state_store is not None:
                 flow = with_reasoning_state(flow, context, states)
         if self.turn is not None and self.turn.is_active:
             flow = with_responses_turn(flow, context, self.turn)

@@ -7,7 +7,7 @@ In memory only: after a restart, the first request of a model costs two calls ag
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from toolglot.errors import ApiError
 from toolglot.upstream.tool_mode import REFUSAL_TTL
@@ -16,8 +16,6 @@ MAX_MODELS = 1000
 MAX_REFUSALS = 8
 """Refusals of one model. They differ in their words, which may quote the request."""
 
-_NONE: Mapping[str, tuple[float, ApiError]] = {}
-
 
 class KnownRefusals:
     """Remedied refusals by the upstream's address and its name of the model. Times are seconds of one clock."""
@@ -25,8 +23,11 @@ class KnownRefusals:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], dict[str, tuple[float, ApiError]]] = OrderedDict()
 
-    def find(self, address: str, model: str, now: float) -> Iterable[ApiError]:
-        known = self._known.get((address, model), _NONE)
+    def find(self, address: str, model: str, clock: Callable[[], float]) -> Iterable[ApiError]:
+        known = self._known.get((address, model))
+        if known is None:
+            return ()
+        now = clock()
         return [error for found, error in known.values() if now - found < REFUSAL_TTL]
 
     def remember(self, address: str, model: str, errors: Iterable[ApiError], now: float) -> None:

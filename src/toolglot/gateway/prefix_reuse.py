@@ -16,7 +16,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import msgspec
@@ -56,8 +56,8 @@ class PrefixHashes(Struct, frozen=True):
     ends: array[int]
 
 
-HashedTurn: TypeAlias = tuple[bytes, PrefixHashes]
-"""The key of a conversation, and the hashes of one turn."""
+HashedTurn: TypeAlias = tuple[int, PrefixHashes]
+"""The hash of a conversation's owner, upstream and first user message, and the hashes of one turn."""
 
 
 class PrefixReuse:
@@ -66,7 +66,7 @@ class PrefixReuse:
     def __init__(self, conversations: int = MAX_CONVERSATIONS, hashes: int = MAX_HASHES) -> None:
         self._conversations = conversations
         self._hashes_left = hashes
-        self._turns: OrderedDict[bytes, deque[PrefixHashes]] = OrderedDict()
+        self._turns: OrderedDict[int, deque[PrefixHashes]] = OrderedDict()
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
@@ -90,14 +90,15 @@ class PrefixReuse:
         if found is not None and (ratio := self.measure_reuse(*found)) is not None:
             record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
 
-    def measure_reuse(self, conversation: bytes, prefix: PrefixHashes) -> float | None:
+    def measure_reuse(self, conversation: int, prefix: PrefixHashes) -> float | None:
         """Measure the share of the history that an earlier turn had, too, from 0 to 1; None in the first turn. Keeps
         the turn."""
         turns = self._turns.pop(conversation, None)
         known = turns if turns is not None else deque[PrefixHashes]()
         common = 0
-        for turn in known:
-            common = max(common, _count_common(prefix.hashes, turn.hashes))
+        for turn in reversed(known):
+            if len(turn.hashes) > common:  # most often the last turn is the longest, and a part of this one
+                common = max(common, _count_common(prefix.hashes, turn.hashes))
         if len(known) == MAX_TURNS:
             self._hashes_left += len(known.popleft().hashes)
         known.append(prefix)
@@ -122,7 +123,8 @@ class PrefixHashing(msgspec.Struct, eq=False):
 
     def begin(self, record: RequestRecord, upstream: Upstream, exchange: ExchangeCore, body: bytes) -> None:
         """Start hashing a request. An earlier one was not answered, and is dropped."""
-        self.cancel()
+        if self._task is not None:
+            self.cancel()
         asked, sent = exchange.asked, exchange.sent
         if asked is None or sent is None:
             return
@@ -173,7 +175,7 @@ def _count_common(one: Sequence[int], other: Sequence[int]) -> int:
 
 def _hash_turn(owner: str, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> HashedTurn | None:
     prefix = hash_messages(upstream.dialect, model, body)
-    return None if prefix is None else (_conversation_key(owner, upstream.name, said), prefix)
+    return None if prefix is None else (hash((owner, upstream.name, *said)), prefix)
 
 
 _NOTHING = msgspec.Raw(b"")
@@ -213,19 +215,16 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
         history, first = _split_request(dialect, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IrregularJsonError):
         return None
-    # Python's own hash is the fastest, and no other process sees it.
-    marked = _has_breakpoints(body)
-    current, end = hash(model), 0
-    for part in first:
-        current, _ = _hash_part(current, part, marked)
-    hashes, ends = [], []
-    for item in history[:MAX_MESSAGES]:
-        current, size = _hash_part(current, item, marked)
-        end += size
-        hashes.append(current)
-        ends.append(end)
+    parts, marked = [*first, *history[:MAX_MESSAGES]], _has_breakpoints(body)
+    if marked or len(body) > PIECE:
+        contents, sizes = zip(*[_reduce_part(part, marked) for part in parts], strict=True)
+    else:
+        contents, sizes = tuple(map(bytes, parts)), tuple(map(len, parts))
     clear_list(history)
-    return PrefixHashes(array("q", hashes), array("q", ends)) if hashes else None
+    # Python's own hash is the fastest, and no other process sees it.
+    current = hash(model)
+    hashes = [current := hash((current, content)) for content in contents][len(first) :]
+    return PrefixHashes(array("q", hashes), array("q", accumulate(sizes[len(first) :]))) if hashes else None
 
 
 def _has_breakpoints(body: bytes) -> bool:
@@ -235,14 +234,14 @@ def _has_breakpoints(body: bytes) -> bool:
     return _MARKS[0] in body or _MARKS[1] in body
 
 
-def _hash_part(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
-    """Extend the hash by one part. Returns it and the part's size without breakpoints."""
+def _reduce_part(part: msgspec.Raw, marked: bool) -> tuple[bytes | int, int]:
+    """Reduce a part to something that is quickly hashed. Returns it and the part's size without breakpoints."""
     if len(part) <= PIECE:
         raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
-        return hash((current, raw)), len(raw)
+        return raw, len(raw)
     # An image has megabytes. Pieces let other threads run in between.
     whole = memoryview(part)
-    start = size = 0
+    current = start = size = 0
     for found in _BREAKPOINT.finditer(whole) if marked else ():
         current, size = _hash_pieces(current, whole[start : _end_before(whole, found)], size)
         start = found.end()
@@ -276,9 +275,3 @@ def _first_words(messages: Sequence[Message]) -> list[str]:
         if message.role == "user":
             return [getattr(block, "text", "") for block in message.content]
     return []
-
-
-def _conversation_key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
-    """The key of a conversation: its owner, the upstream, and the first user message."""
-    identity = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
-    return blake2b(identity, digest_size=16).digest()

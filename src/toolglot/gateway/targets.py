@@ -8,7 +8,6 @@ from time import time
 
 from msgspec import Struct
 
-from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.exchange_settings import AnswerLabels, CallerOptions
 from toolglot.forwarding import OWN_CODES
@@ -73,7 +72,7 @@ class RequestTargets(Struct, eq=False):
         )
 
     def build(self, targets: Sequence[Target]) -> list[UpstreamTarget]:
-        return [self._target(target) for target in targets]
+        return list(map(self._target, targets))
 
     def _target(self, target: Target) -> UpstreamTarget:
         upstream = self.gateway.upstreams[target.upstream]
@@ -116,13 +115,16 @@ class RequestTargets(Struct, eq=False):
         """A new exchange with the upstream's request in it. Raises what `ExchangeCore.request_of` does."""
         received, record = self.received, context.record
         size = len(received.body)
-        known = yield from self._look_up(context, upstream, target, text_calls)
+        known = NO_CONVERSATION_STATE
+        if self.replays.needs_lookup(received.client, upstream) or self.states.state_store is not None:
+            known = yield from self._look_up(context, upstream, target, text_calls)
         exchange = self._new_exchange(context, upstream, target, text_calls, known)
         if received.lines:
             exchange.receipt.add(received.lines)
-        self.states.watch(exchange)
+        if self.states.state_store is not None:
+            self.states.watch(exchange)
         try:
-            refusals = self.gateway.known_refusals.find(upstream.base_url, target.model, context.environment.now())
+            refusals = self.gateway.known_refusals.find(upstream.base_url, target.model, context.environment.now)
             work = partial(_encode_request, exchange, received, refusals)
             body = work() if size <= LARGE else (yield from offload(context, size, work))
         except ToolglotError:
@@ -154,7 +156,7 @@ class RequestTargets(Struct, eq=False):
         if self.replays.needs_lookup(client, upstream):
             told = partial(self.replays.look_up, client, upstream, target, request, text_calls, size)
             known = yield from await_result(context, told)
-        if not self.states.has_store:
+        if self.states.state_store is None:
             return known
         if size <= LARGE:
             names = self.states.search(client, upstream, target, request, size)
@@ -183,8 +185,8 @@ class RequestTargets(Struct, eq=False):
             told=known,
             forward=received.encoder is None,
         )
-        repeats = self._prefix_repeats(context, upstream, target)
-        options = _caller_options(self.states.kept, received.can_cut, repeats)
+        repeats = settings.marks_cache and self._prefix_repeats(context, upstream, target)
+        options = _caller_options(self.states.state_store is not None and self.states.kept, received.can_cut, repeats)
         if received.serves is not None:
             options = replace(options, serves=received.serves)
         labels = AnswerLabels(int(time()), answer_id(context.record), settings.clock)
@@ -195,9 +197,6 @@ class RequestTargets(Struct, eq=False):
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
         """Whether the request's tools and system text came before, a short time ago. Noted once for each target."""
-        client, dialect = self.received.client, upstream.dialect
-        if client.name == dialect.name or not capabilities(dialect, target.model).cache.by_marks:
-            return False
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)

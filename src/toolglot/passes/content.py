@@ -73,7 +73,7 @@ def _with_plain_results(request: Request, history: ToolHistory, context: Context
         _plain_result(result, Place(*place), context) if result.is_error else result
         for result, place in zip(history.results, history.places, strict=True)
     ]
-    return with_results(request, context, results)
+    return with_results(request, history, results)
 
 
 def _plain_result(result: ToolResult, place: Place, context: Context) -> ToolResult:

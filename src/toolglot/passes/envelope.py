@@ -57,7 +57,7 @@ BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.b
 # The whole envelope is base64, because Gemini's clients check that. The 9-byte seal always encodes to the same 12
 # characters.
 _SEAL = b"toolglot\0"
-_PREFIX = base64.b64encode(_SEAL).decode()
+PREFIX = base64.b64encode(_SEAL).decode()
 _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 
@@ -91,7 +91,7 @@ def close(content: list[Any]) -> str:
 
 def is_ours(value: object) -> TypeGuard[str]:
     """Whether the value starts like an envelope. `decode_envelope` decodes it."""
-    return isinstance(value, str) and value.startswith(_PREFIX)
+    return isinstance(value, str) and value.startswith(PREFIX)
 
 
 def decode_envelope(value: object) -> Any:

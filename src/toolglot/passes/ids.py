@@ -39,7 +39,7 @@ def derive(request: Request, context: Context) -> Request:
 
 def _with_state_ids(request: Request, context: Context) -> Request:
     """Give calls of the target the ids back in which it carries state, and their results too."""
-    if not context.can.ids.state_mark:
+    if not context.can.ids.state_mark or not context.features & features.NATIVE_CALLS:
         return request
     calls = [call for call in tool_history(request, context).calls if call.native]
     given = {call.id: each for call in calls if (each := native_of(call, context.target).get(STATE_ID)) is not None}
@@ -92,7 +92,7 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
         else replace(result, name=call.name, kind=call.kind)  # Gemini refuses another name than that of the call
         for result, call in zip(history.results, calls, strict=True)
     ]
-    return with_results(request, context, results)
+    return with_results(request, history, results)
 
 
 def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:

@@ -63,13 +63,8 @@ def settle(request: Request, context: Context) -> Request:
 
 def _features_of_change(request: Request, before: Request) -> int:
     """Features that the request may have gained; none if every message has as many blocks as before."""
-    if list(map(_count_blocks, request.messages)) == list(map(_count_blocks, before.messages)):
-        return 0
-    return features.BLANK | features.NEIGHBOURS
-
-
-def _count_blocks(message: Message) -> int:
-    return len(message.content)
+    counts = [[len(message.content) for message in each.messages] for each in (request, before)]
+    return 0 if counts[0] == counts[1] else features.BLANK | features.NEIGHBOURS
 
 
 def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:

@@ -23,7 +23,7 @@ class ToolHistory:
     """The calls and results of messages, in order, and their places: message and block. `is_flat`: no call
     and no result stands inside of a result."""
 
-    __slots__ = ("_has_own_ids", "_used_ids", "call_places", "calls", "is_flat", "messages", "places", "results")
+    __slots__ = ("call_places", "calls", "has_own_ids", "is_flat", "messages", "places", "results", "used_ids")
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self.messages = messages
@@ -32,28 +32,20 @@ class ToolHistory:
         self.results: list[ToolResult] = []
         self.places: list[tuple[int, int]] = []
         self.is_flat = True
-        self._used_ids: set[str] | None = None
-        self._has_own_ids = False
-
-    @property
-    def used_ids(self) -> set[str]:
-        """The ids of calls and results, found when the history is complete."""
-        return self.find_ids() if self._used_ids is None else self._used_ids
-
-    @property
-    def has_own_ids(self) -> bool:
+        self.used_ids: set[str] = set()
+        """The ids of calls and results."""
+        self.has_own_ids = True
         """Does every call have a unique id, and does every result name its call?"""
-        if self._used_ids is None:
-            self.find_ids()
-        return self._has_own_ids
 
     def find_ids(self, *, is_paired: bool = False) -> set[str]:
-        """Find `used_ids`. `is_paired`: every result has the id of a call."""
+        """Find `used_ids` when the history is complete. `is_paired`: every result has the id of a call."""
         ids = set(map(_id_of_call, self.calls))
         used = ids if is_paired else ids.union(map(_id_of_result, self.results))
-        self._has_own_ids = self.is_flat and len(ids) == len(self.calls) and "" not in used
-        used.discard("")
-        self._used_ids = used
+        lacks_id = "" in used
+        self.has_own_ids = self.is_flat and len(ids) == len(self.calls) and not lacks_id
+        if lacks_id:
+            used.discard("")
+        self.used_ids = used
         return used
 
     @property
@@ -83,6 +75,7 @@ def collect(messages: tuple[Message, ...]) -> ToolHistory:
                 for part in block.content:
                     if type(part) is ToolCall or type(part) is ToolResult:
                         history.is_flat = False
+    history.find_ids()
     return history
 
 
@@ -94,9 +87,8 @@ def tool_history(request: Request, context: Context) -> ToolHistory:
     return known
 
 
-def with_results(request: Request, context: Context, results: list[ToolResult]) -> Request:
+def with_results(request: Request, history: ToolHistory, results: list[ToolResult]) -> Request:
     """The request with other results in the places of those that it has, in order, of the same ids."""
-    history = tool_history(request, context)
     messages = [*request.messages]
     contents: dict[int, list[Block]] = {}  # of messages with several blocks
     is_same = True

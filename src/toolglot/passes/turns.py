@@ -47,11 +47,13 @@ def group(request: Request, context: Context) -> Request:
     if context.features & features.BLANK and _has_blanks(request.messages):
         request = _without_emptiness(request, context)
     # A dialect's own grouping is legal, whatever it is.
+    messages = request.messages
     if context.source != context.target:
-        turns = _merge_roles(split_results(request.messages, context), context)
-        request = with_messages(request, tuple(_join_message([turn]) for turn in turns) if in_pieces else tuple(turns))
-        request = _with_message(request, had_messages, context)
-    return _fit_edges(request, context)
+        turns = _merge_roles(split_results(messages, context), context)
+        messages = tuple([_join_message([turn]) for turn in turns] if in_pieces else turns)
+        if not messages or messages[-1].role in INSTRUCTION_ROLES:
+            messages = _with_message(messages, had_messages, context)
+    return with_messages(request, _fit_edges(messages, context))
 
 
 def _has_blanks(messages: tuple[Message, ...]) -> bool:
@@ -71,12 +73,10 @@ def _has_blank_text(message: Message) -> bool:
     return False
 
 
-def _with_message(request: Request, had_messages: bool, context: Context) -> Request:
+def _with_message(messages: tuple[Message, ...], had_messages: bool, context: Context) -> tuple[Message, ...]:
     """A conversation that the target takes, where nothing is left but system text."""
-    if request.messages and request.messages[-1].role not in INSTRUCTION_ROLES:
-        return request
-    if len(request.messages) > count_leading(request.messages):
-        return request
+    if len(messages) > count_leading(messages):
+        return messages
     if not had_messages:
         context.receipt.loss("messages", "no messages", "a request needs one; none is invented")
     elif (
@@ -85,8 +85,8 @@ def _with_message(request: Request, had_messages: bool, context: Context) -> Req
         or context.can.messages.system in ("leading", "first")
     ):
         context.receipt.loss("messages", "no message but system text", "the target wants one; a short one was added")
-        return replace(request, messages=(*request.messages, Message(role="user", content=(Text(text=START),))))
-    return request
+        return (*messages, Message(role="user", content=(Text(text=START),)))
+    return messages
 
 
 def _join_pieces(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -304,8 +304,7 @@ def _merge_turn(turn: list[Message], number: int, context: Context) -> Message:
     return replace(first, content=content)
 
 
-def _fit_edges(request: Request, context: Context) -> Request:
-    messages = request.messages
+def _fit_edges(messages: tuple[Message, ...], context: Context) -> tuple[Message, ...]:
     wants_user = context.can.messages.starts_with_user and context.source != context.target
     start = count_leading(messages) if wants_user else len(messages)
     if start < len(messages) and messages[start].role == "assistant":
@@ -320,4 +319,4 @@ def _fit_edges(request: Request, context: Context) -> Request:
         why = "the target cannot continue it; a user message asks it to"
         context.receipt.loss(str(Place(len(messages) - 1)), "an assistant message at the end", why)
         messages = (*messages, Message(role="user", content=(Text(text=CONTINUE),)))
-    return with_messages(request, messages)
+    return messages

@@ -156,6 +156,8 @@ def exchange_settings(
         text_calls=text_calls,
         history_format=policy.merged.calls,
         cache_marks=upstream.cache_marks,
+        marks_cache=client.name != upstream.dialect.name
+        and capabilities(upstream.dialect, target.model).cache.by_marks,
         issuer=digest(upstream.name, upstream.base_url),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_request_passes(client, upstream, told, policy), told.states),

@@ -89,7 +89,9 @@ def text_calls_for(upstream: Upstream, target: Target, known: KnownToolMode | No
     """Return how tool calls are written as text for this model; None if tools are native."""
     if target.tools not in (AUTO, NATIVE):
         return _text_calls(target, target.tools)
-    if target.tools == AUTO and (known == "text" or (known is None and lacks_tools(upstream, target.model))):
+    if target.tools == AUTO and (
+        known == "text" or (known is None and upstream.without_tools and lacks_tools(upstream, target.model))
+    ):
         return _text_calls(target, text_format_for(target))
     if not target.rescue:
         return None

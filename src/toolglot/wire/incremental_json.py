@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from io import BytesIO
 from threading import local
@@ -354,9 +354,14 @@ def append_text(text: str, more: str, start: int = 0) -> str:
     return text
 
 
-def drain(values: list[T]) -> Iterator[T]:
-    """Yield the values of a list, then empty it. Freeing a hundred thousand values in one call takes long. Freeing each
-    one on the way delays the garbage collector, which subtracts freed objects from its count of new ones."""
+def drain(values: list[T]) -> Iterable[T]:
+    """The values of a list, which is emptied after the last one if it is long. Freeing a hundred thousand values in one
+    call takes long. Freeing each one on the way delays the garbage collector, which subtracts freed objects from its
+    count of new ones."""
+    return values if len(values) <= _FREED_PER_CALL else _drain_long(values)
+
+
+def _drain_long(values: list[T]) -> Iterator[T]:
     yield from values
     clear_list(values)
 

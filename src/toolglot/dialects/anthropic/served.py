@@ -51,6 +51,8 @@ def extract_mcp_servers(request: Request) -> ServedRequest:
     A server without a toolset follows the older beta: all of its tools, or those that its own configuration allows.
     """
     listed = native_of(request, NAME).get("mcp_servers")
+    if listed is None and Opaque not in map(type, request.tools):
+        return ServedRequest(request=request)
     toolsets = [
         (index, _TOOLSETS.read_value(tool.value, f"$.tools[{index}]"))
         for index, tool in enumerate(request.tools)

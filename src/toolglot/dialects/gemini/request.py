@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -73,11 +74,16 @@ def path(request: Request) -> str:
     A name may have slashes (`tunedModels/mine`), so it must not contain `.` or `..` segments, which could reach another
     resource. Escaping does not help, because servers resolve `%2e` as a dot.
     """
-    if request.model and not {"", ".", ".."}.isdisjoint(request.model.split("/")):
+    return _resource(request.model) + ("streamGenerateContent?alt=sse" if request.stream else "generateContent")
+
+
+@lru_cache(256)
+def _resource(model: str) -> str:
+    """The path of a model, up to the name of the method."""
+    if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
-    model = quote(request.model, safe="/-._~@")
-    resource = model if "/" in model else f"models/{model}"
-    return f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if request.stream else "generateContent")
+    quoted = quote(model, safe="/-._~@")
+    return f"/v1beta/{quoted}:" if "/" in quoted else f"/v1beta/models/{quoted}:"
 
 
 # Decoding

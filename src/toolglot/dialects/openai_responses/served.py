@@ -265,6 +265,8 @@ _TOOLS, _CHOICES = ValueReader(McpTool), ValueReader(McpChoice)
 
 
 def split_served_tools(request: Request) -> ServedRequest:
+    if request.tool_choice is None and Opaque not in map(type, request.tools):
+        return ServedRequest(request=request)
     servers: list[AskedServer] = []
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):

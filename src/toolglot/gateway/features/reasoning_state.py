@@ -120,17 +120,13 @@ def _too_large_error() -> StoreError:
 class ReasoningState(Struct, eq=False):
     """Finds and stores the reasoning state of one request. Without a store nothing is kept."""
 
-    _store: Store | None = None
+    state_store: Store | None = None
     _owner: str = ""
     _issuer: str = ""
     _asked: Request | None = None
     _streamed: StreamedAnswer | None = None
     _size: int = 0
     _skipped: int = 0
-
-    @property
-    def has_store(self) -> bool:
-        return self._store is not None
 
     @property
     def kept(self) -> bool:
@@ -144,12 +140,12 @@ class ReasoningState(Struct, eq=False):
         self._asked = self._streamed = None
         self._skipped = 0
         owner = upstream.dialect.name
-        if self._store is None or owner not in TAKES_BACK:
+        if self.state_store is None or owner not in TAKES_BACK:
             return {}
         self._issuer = hash_issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size
         carries = owner == client.name and client.state.slot is not None
-        some = self._store.may_have_states(self._owner, self._issuer)
+        some = self.state_store.may_have_states(self._owner, self._issuer)
         if not some and not carries:
             self._asked = request  # answers are named once there is something to store
             return {}
@@ -163,13 +159,13 @@ class ReasoningState(Struct, eq=False):
 
     async def find(self, names: Mapping[int, AnswerName]) -> Mapping[int, AnswerState]:
         """Read the stored states of these answers, by their numbers."""
-        assert self._store is not None
+        assert self.state_store is not None
         newest_first = [names[number] for number in sorted(names, reverse=True)]  # in case the store limits the result
         calls = [name.calls for name in newest_first if name.calls]
         hashes = [name.hash for name in newest_first if not name.calls]
         try:
             async with asyncio.timeout(STORE_TIMEOUT):
-                found = await self._store.states(self._owner, self._issuer, calls, hashes)
+                found = await self.state_store.states(self._owner, self._issuer, calls, hashes)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be read: %s", error or "no answer in time")
             return {}
@@ -212,7 +208,7 @@ class ReasoningState(Struct, eq=False):
     async def store(self, exchange: ExchangeCore, *, whole: bool) -> None:
         """Store the state of a complete answer."""
         asked, self._asked = self._asked, None
-        if asked is None or self._store is None:
+        if asked is None or self.state_store is None:
             return
         try:
             content = (
@@ -222,7 +218,7 @@ class ReasoningState(Struct, eq=False):
             if state is None:
                 return
             async with asyncio.timeout(STORE_TIMEOUT):
-                await self._store.keep_state(state)
+                await self.state_store.keep_state(state)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be stored: %s", error or "no answer in time")
             exchange.receipt.revise(lambda line: without_kept_claim(line, exchange.upstream.name))

@@ -91,7 +91,7 @@ class ExpandedRequest(Struct, frozen=True, kw_only=True):
     @property
     def changes_response(self) -> bool:
         """Whether the response object needs members that the upstream does not know."""
-        return self.is_stored or self.previous is not None or self.unstored_lines is not None
+        return self.unstored_lines is not None or self.previous is not None or self.is_stored
 
 
 def make_id(random: bytes, prefix: str = "resp") -> str:
