@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -34,11 +35,8 @@ def text_of(response: Response) -> str:
 
 
 @pytest.mark.parametrize("kind", HALVES)
-@pytest.mark.parametrize("client", JSON_NAMES)
-@pytest.mark.parametrize("upstream", JSON_NAMES)
+@pytest.mark.parametrize(("client", "upstream"), list(permutations(JSON_NAMES, 2)))
 def test_half_a_character_costs_a_whole_answer_no_more_than_a_stream(client: str, upstream: str, kind: str) -> None:
-    if client == upstream:
-        pytest.skip("its bytes go through as they are")
     text, left = HALVES[kind]
     response, dialect = answer_of(text), DIALECTS[upstream]
     whole = Exchange(client, upstream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import product
 
 import pytest
 
@@ -65,12 +66,12 @@ def cut_stream(dialect: str, block: Block, *pieces: str) -> bytes:
     return written.replace(b"<", rb"\ud83d").replace(b">", rb"\ude00")
 
 
-@pytest.mark.parametrize("kind", CUT_BLOCKS)
-@pytest.mark.parametrize("dialect", FORWARDING)
+@pytest.mark.parametrize(
+    ("dialect", "kind"),
+    [row for row in product(FORWARDING, CUT_BLOCKS) if row[1] != "arguments" or row[0] not in WHOLE_ARGUMENTS],
+)
 def test_a_character_that_is_cut_between_two_deltas_is_put_together(dialect: str, kind: str) -> None:
     """Servers that write JSON in ASCII spell an emoji as two escapes, and some cut between them."""
-    if kind == "arguments" and dialect in WHOLE_ARGUMENTS:
-        pytest.skip("its calls come whole")
     receipt = Receipt()
     decoder = DIALECTS[dialect].stream_decoder(receipt)
     events = decoder.feed(cut_stream(dialect, CUT_BLOCKS[kind], '{"a":"x<', "><", '>y"}')) + decoder.close()
