@@ -326,7 +326,7 @@ NOTHING: list[Any] = [None, False, "", [], {}]
     ("choices", "lines"),
     [
         ([{"delta": {"content": "x"}, "logprobs": {"content": [1]}}], ["loss choices[0].logprobs"]),
-        ([{"index": 1, "delta": {"content": "x"}}], ["loss choices[1]"]),
+        ([{"delta": {"content": "x"}}, {"index": 1, "delta": {"content": "x"}}], ["loss choices[1]"]),
         ([{"delta": {"reasoning": [1]}}], ["loss choices[0].delta.reasoning"]),
         ([{"delta": {"content": [{"type": "novel"}]}}], ["loss choices[0].delta.content"]),
         ([{"delta": {"content": "x", "annotations": [{"type": "novel"}]}}], ["loss choices[0].delta.annotations"]),
@@ -334,7 +334,7 @@ NOTHING: list[Any] = [None, False, "", [], {}]
         ([{"delta": {"content": "x"}, "message": {}}], []),
         ([{"delta": {"novel": 1}}], ["loss choices[0].delta.novel"]),
         ([{"message": {"novel": 1}}], ["loss choices[0].message.novel"]),
-        ([{"index": 2, "novel": 1}], ["loss choices[2].novel", "loss choices[2]"]),
+        ([{"delta": {}}, {"index": 2, "novel": 1}], ["loss choices[2].novel", "loss choices[2]"]),
         ([{"delta": {"function_call": {"name": "f", "novel": 1}}}], ["loss choices[0].delta.function_call.novel"]),
         ([function(id="a", novel=1, function={"name": "f"})], ["loss choices[0].delta.tool_calls[].novel"]),
         (
