@@ -60,7 +60,7 @@ class CallbackAdmission:
         self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> PendingRequest | None:
-        """The request with this head, if it may be answered on its connection once its body is there."""
+        """Return a pending request if a request with this head may be answered on its connection; otherwise None."""
         gateway = self.service.gateway
         if not self._is_open():
             return None
@@ -83,7 +83,8 @@ class CallbackAdmission:
         return found
 
     def _is_open(self) -> bool:
-        """Asked for the head and for the body, between which much may happen."""
+        """Whether requests are accepted. Checked for the head and again for the body, since much may happen in
+        between."""
         service = self.service
         config = service.gateway.config
         if service.recorder is not None or not service.is_accepting:
@@ -91,7 +92,7 @@ class CallbackAdmission:
         return service.in_flight < config.limits.concurrent_requests
 
     def _head(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> RequestHead | None:
-        """What this head says; None for one that only the app reads."""
+        """Parse this head; None if the request must be handled by the ASGI app."""
         key = (url, *[field for field in fields if field[0] != _LENGTH])
         head = self._heads.get(key)
         if head is None and key not in self._heads:
@@ -147,7 +148,7 @@ class CallbackAdmission:
             return self._new_driver(client, head, body)
         except (ToolglotError, FailedError):
             return None  # the app sends the error to the client
-        except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
+        except Exception:  # a bug of ours; the client still gets an answer, since nothing was sent yet
             log.exception("a request could not be prepared on its connection; the app answers it")
             return None
 
@@ -196,7 +197,8 @@ class CallbackAdmission:
         )
 
     def _more_ids(self) -> list[str]:
-        """As the app makes them, but for the system calls: randomness is fetched for many at once."""
+        """Create request ids like the app's, with fewer system calls: random bytes are fetched for many ids at a
+        time."""
         randomness = token_bytes(12 * _IDS).hex()
         self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
         return self._ids

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class AnswerSource(Protocol):
-    """What gives the answer: a model, a loop of model and tools, or the gateway itself."""
+    """The source of the answer: a model, a loop of model and tools, or the gateway itself."""
 
     def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         """Headers of the answer. `upstream_headers` is None while no upstream has answered."""

@@ -16,7 +16,7 @@ class ClientConnection(Protocol):
         ...
 
     def begun(self) -> None:
-        """The answer has begun: the request's head is not needed any more."""
+        """The answer has begun: the request's head is no longer needed."""
         ...
 
     def answered(self, now: float) -> None:

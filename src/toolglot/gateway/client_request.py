@@ -1,4 +1,4 @@
-"""A client's request on its connection: writes its answer in HTTP/1.1, and reports the request when it is over."""
+"""A client's request on its connection: writes its answer in HTTP/1.1, and reports the request when it has ended."""
 
 from __future__ import annotations
 

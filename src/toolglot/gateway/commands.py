@@ -1,4 +1,4 @@
-"""What an answer flow asks for and what it gets: commands, outcomes and results.
+"""The commands that an answer flow yields, and their results: commands, outcomes and results.
 
 A flow is a generator. It yields commands and is resumed, by `send` alone, with what happened:
 
@@ -12,7 +12,7 @@ A flow is a generator. It yields commands and is resumed, by `send` alone, with 
     RELEASE       the rest of the upstream's reply is not needed         None
 
 Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
-goes on, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
+continues, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
 
 A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
 everything that it starts has to be cancellable at once.

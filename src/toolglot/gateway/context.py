@@ -45,7 +45,7 @@ def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
 
 
 def shared_context(record: RequestRecord, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
-    """What contexts of one client's requests have in common: `copy_context` makes one of it."""
+    """The base context of one client's requests: each request gets a copy."""
     return FlowContext(
         record=record,
         environment=_environment(asyncio.get_running_loop()),

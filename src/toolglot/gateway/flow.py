@@ -386,7 +386,7 @@ def call_once(
 
 
 def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Shutdown:
-    """Return the reply if it is an answer, or else the reason why there is none."""
+    """Return the reply if it is an answer; otherwise the reason why it is not."""
     if type(outcome) is not WholeReply:
         if type(outcome) is not ReplyBegun:
             return unanswered(outcome)

@@ -45,9 +45,9 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     answer_lines: dict[tuple[object, ...], bytes] = field(default_factory=dict)
     """The headers of answers, by upstream, model and what they say of the receipt."""
     routes: dict[str, ModelRoute] = field(default_factory=dict)
-    """What such requests share that ask for the same model."""
+    """Shared state of such requests for the same model."""
     guard: Guard
-    """Who has let it in."""
+    """The caller that this head authenticates."""
 
 
 class KnownRequestHead(KnownHead, frozen=True, eq=False):

@@ -1,4 +1,5 @@
-"""What requests with one head and one model share. Agents send both with every request: this is worked out once."""
+"""State shared by requests with the same head and model. Agents send both with every request, so it is computed
+once."""
 
 from __future__ import annotations
 

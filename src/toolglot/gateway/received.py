@@ -53,7 +53,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     serves: Callable[[str], bool] | None = None
     """Knows the tools that are run here, by the client's name of them."""
     recording: ExchangeRecording | None = None
-    """What the exchange is recorded on, if it is."""
+    """The recorder of this exchange, if it is recorded."""
     lines: tuple[ReceiptLine, ...] = ()
     """Receipt lines that are known already."""
 
@@ -89,7 +89,7 @@ def _find_other_apis(client: Dialect, body: bytes) -> str:
 
 
 def check_request(client: Dialect, request: Request, limits: Limits) -> None:
-    """Raises `FailedError` for a request that is over a limit or names no model."""
+    """Raise `FailedError` for a request that exceeds a limit or names no model."""
     for what, count, limit in (
         ("messages", len(request.messages), limits.messages),
         ("tools", len(request.tools), limits.tools),

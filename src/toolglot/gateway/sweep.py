@@ -1,4 +1,4 @@
-"""One timer for all drivers of a server, and for what they leave behind: each is looked at about once a second."""
+"""One timer for all drivers of a server and for the work they leave behind: each is checked about once a second."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DriverSweep:
 
 
 def _done(work: Callable[[], None]) -> None:
-    """What is done for one of many: a fault in it must not cost the others their turn."""
+    """Run one of many jobs: an exception in it must not stop the others."""
     try:
         work()
     except Exception:

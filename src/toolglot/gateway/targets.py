@@ -149,7 +149,7 @@ class RequestTargets(Struct, eq=False):
     def _look_up(
         self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None
     ) -> Steps[ConversationState]:
-        """What is stored of the conversation, for this target."""
+        """Look up the stored state of the conversation, for this target."""
         received = self.received
         client, request, size = received.client, received.request, len(received.body)
         known = NO_CONVERSATION_STATE
@@ -246,8 +246,8 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """The error that a stream of this dialect begins with, if it does. A call that cannot be run is none: that is how
-    the answer ends, however much of it came at once."""
+    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
+    does not count: the answer ends with it, even if all of it arrived at once."""
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -404,7 +404,7 @@ class ExchangeTranslation(Struct, eq=False):
 
     def release(self) -> None:
         self.body, self._hash_next = b"", None
-        if self.size <= LARGE:  # the parts of a large request are dropped in a thread, when its answer is over
+        if self.size <= LARGE:  # the parts of a large request are dropped in a thread, when its answer has ended
             self.exchange.release_request()
             self._targets.received.body = b""
 

@@ -255,7 +255,7 @@ def _refuse_background(asked: _RequestFields) -> None:
 
 
 async def _resolve_named_items(items: list[Raw], store: Store, owner: str, size: int) -> list[Raw]:
-    """Replace item references with the stored items. Clients send references to what they believe is stored."""
+    """Replace item references with the stored items. Clients send references to items that they assume are stored."""
     names = await offload(size, find_references, items)
     if not names:
         return items
@@ -307,7 +307,7 @@ def _is_response(members: dict[str, Any]) -> bool:
 
 
 def _needs_change(expanded: ExpandedRequest, members: dict[str, Any]) -> bool:
-    """Whether the response object needs other state members than it has."""
+    """Whether the state members of the response object must change."""
     return expanded.unstored_lines is None or bytes(members.get("store", b"")) == b"true"
 
 

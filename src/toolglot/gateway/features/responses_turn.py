@@ -107,8 +107,8 @@ class ResponsesTurn:
         return self._store is not None and self._tap is not None and self._tap.response is not None and not self._kept
 
     async def store(self, data: bytes) -> bytes:
-        """Store the turn; `data` is the piece that ends it. If storing fails, the last event says so: the first event
-        has said otherwise, but clients take the response from the last one."""
+        """Store the turn; `data` is the piece that ends it. If storing fails, the last event reports it: the first
+        event said otherwise, but clients use the response in the last one."""
         assert self._tap is not None
         assert self._tap.response is not None
         return data if await self._store_turn(self._tap.response) else self._tap.retract(data)
