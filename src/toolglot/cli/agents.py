@@ -72,7 +72,7 @@ class AgentTarget(Struct, frozen=True, kw_only=True):
 
 
 class PreparedAgent(Struct, frozen=True):
-    """Arguments, environment and files that an agent is started with, in addition to the user's arguments."""
+    """Environment, arguments and settings that an agent is started with, in addition to the user's arguments."""
 
     environment: dict[str, str]
     unset: tuple[str, ...]

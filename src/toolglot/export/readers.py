@@ -68,8 +68,8 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> So
     """Read the conversation in these bytes. A JSON document is read at once, JSON lines while they are iterated.
 
     Raises:
-        DecodeError: the bytes contain no conversation, or not in this dialect; may be raised while messages are
-        iterated. UnknownDialectError, MissingExtraError: there is no such dialect, or a package is missing for it.
+        DecodeError: the bytes hold no conversation in this dialect; may be raised while messages are iterated.
+        UnknownDialectError, MissingExtraError: there is no such dialect, or a package is missing for it.
     """
     chunks = iter(chunks)
     head = next(chunks, b"")

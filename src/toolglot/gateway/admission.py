@@ -1,7 +1,7 @@
-"""Which requests are answered on their connection at once: decided from the head, and then from the body.
+"""Decide which requests are answered directly on their connection: first by the head, then by the body.
 
-Others go to the ASGI app (`server/generate.py`): what is recorded, large, packed and slow bodies, clients of HTTP/1.0
-and of CORS, and requests that are refused.
+Others go to the ASGI app (`server/generate.py`): recorded exchanges, bodies that are large, compressed or slow,
+HTTP/1.0 and CORS clients, and requests that are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toolglot.server.service import Service
 
 _DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *CLIENT_SETTINGS})
-"""Headers that only the app looks at."""
+"""Headers that only the ASGI app handles."""
 
 log = logging.getLogger("toolglot.server")
 
@@ -50,7 +50,7 @@ _LENGTH = b"content-length"
 
 
 class CallbackAdmission:
-    """The way in for all connections of a server."""
+    """Admits requests to the callback driver, for all connections of a server."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -134,14 +134,14 @@ class CallbackAdmission:
     def known_driver(
         self, client: ClientConnection, known_head: KnownRequestHead, data: bytes
     ) -> CallbackDriver | None:
-        """The driver of a request that came in one piece and has this head; None if it has to be read."""
+        """Return the driver of a request that arrived in one piece with this known head; None if it must be parsed."""
         body = known_head.body(data)
         if body is None or len(body) > LARGE or len(body) > self.service.gateway.config.limits.body:
             return None
         return self.driver(client, known_head.head, body)
 
     def driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
-        """The driver of a whole request; None for one that is the app's."""
+        """Return the driver of a complete request; None if the ASGI app must handle it."""
         if head.guard is not self.service.gateway.guard or not self._is_open():
             return None
         try:

@@ -66,7 +66,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` may ever be other than None."""
+        """Whether `pending_retry` can return anything but None."""
         ...
 
     @property

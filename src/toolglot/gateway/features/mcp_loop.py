@@ -344,7 +344,7 @@ class McpAnswer:
                     continue
                 if isinstance(step, (CallModel, RunTools)):
                     if asked is not None:
-                        yield RELEASE  # the answer is complete, whenever the upstream ends its connection
+                        yield RELEASE  # the answer is complete, even if the upstream's connection is still open
                         asked.close()
                         asked = None
                     if isinstance(step, CallModel):

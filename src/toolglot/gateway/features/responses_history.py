@@ -1,7 +1,7 @@
 """State of the Responses API, for upstreams that store nothing.
 
 `expand` turns a request that continues an earlier response or a conversation into one that holds the whole history.
-`store_turn` stores the turn once it has ended well. In between, `add_state_members` (whole answers) and
+`store_turn` stores the turn once it has ended successfully. In between, `add_state_members` (whole answers) and
 `StreamRewriter` (streams) add to the response object what the upstream cannot know: the id, and the response or
 conversation that it continues.
 
@@ -326,7 +326,8 @@ _STORED_STATUSES = ("completed", "incomplete")
 
 
 async def store_turn(expanded: ExpandedRequest, response: bytes, store: Store, owner: str, *, now: float) -> bool:
-    """Store a turn that has ended well. Returns whether it was stored. `response` is the object that the client gets.
+    """Store a turn that has ended successfully. Returns whether it was stored. `response` is the object that the client
+    gets.
 
     Call it before the client gets the last bytes of the answer: its next request may follow at once.
 
@@ -387,7 +388,7 @@ _FAILED = b'"response.failed"'
 class StreamRewriter:
     """Adds the state members to the response objects in a client's stream.
 
-    `response` is the object of a stream that has ended well, None until then.
+    `response` is the object of a stream that has ended successfully; None until then.
     """
 
     def __init__(self, expanded: ExpandedRequest, limit: int = sse.MAX_EVENT_BYTES) -> None:

@@ -1,4 +1,4 @@
-"""Errors in a chunk of their own: some clients understand an error inside a stream only if it arrives alone."""
+"""Errors in a separate chunk: some clients understand an error inside a stream only if it arrives alone."""
 
 from __future__ import annotations
 
