@@ -48,7 +48,7 @@ class Translated(Struct, frozen=True):
 
 
 class _StreamResult:
-    """What is known about a translated stream; complete once its chunks are used up."""
+    """Metadata of a translated stream; complete once its chunks are used up."""
 
     def __init__(self, exchange: ExchangeCore) -> None:
         self._receipt = exchange.receipt

@@ -82,7 +82,7 @@ class CallIdRules(
     """The only form of ids, by the tool's name and the call's number in the conversation:
     `functions.{name}:{number}`. Empty if any id of the pattern will do."""
     state_mark: str = ""
-    """Ids that contain this mark carry reasoning state of the server. They stay whole, whatever their length."""
+    """Ids that contain this mark carry reasoning state of the server. They stay whole, regardless of their length."""
     numbered_parts: bool = False
     """Clients take the call `a_1` for a part of the call `a`, if a conversation has both."""
     required: bool = True

@@ -70,7 +70,7 @@ class Api(Struct, frozen=True, kw_only=True):
     key_header: str
     ask: Callable[[str], Json]
     message: tuple[str | int, ...]
-    """Where in an answer the model's message is."""
+    """Path of the model's message in an answer."""
     raw_calls: Callable[[Json], list[Json]]
     """The calls in an answer, as they are on the wire."""
     call: Callable[[Json], Call]
@@ -209,7 +209,7 @@ COMMANDS = {
     "what is set up on this machine, and what to do next": "doctor",
     "the gateway for your keys and local models, until Ctrl-C": "serve",
 }
-"""What can be done next in a clone: what it is for, and its command."""
+"""Next steps in a clone: the purpose and the command of each."""
 
 
 def main() -> None:
@@ -225,7 +225,7 @@ def main() -> None:
         with own_gateway([*options, "--record", str(folder / "recordings")]) as url:
             for client, upstream in PAIRS:
                 _run_loop(client, upstream, url)
-        # All are there once the gateway has ended. Their names begin with the time.
+        # All exist once the gateway has ended. Their names begin with the time.
         recordings = [read_file(file) for file in sorted((folder / "recordings").iterdir())]
     _print_all(recordings)
 
@@ -362,7 +362,7 @@ def _print_json(body: Any) -> None:
 
 
 def _print_receipt(exchange: DemoExchange, known: DemoExchange | None = None) -> None:
-    """The lines of a receipt that an earlier one does not have, each with what it means."""
+    """Print the lines of a receipt that an earlier receipt does not have, each with an explanation."""
     lines = [line for line in exchange.receipt if known is None or line not in known.receipt]
     if not lines:
         print(f"\n{_dim('Receipt:')} nothing was lost, and nothing changed its form.")

@@ -120,7 +120,7 @@ class Exchange:
 
     @property
     def receipt(self) -> Receipt:
-        """What was lost, and what changed its form, in both directions. It is complete when the answer is."""
+        """Losses and changes of form, in both directions. Complete once the answer is complete."""
         return self._core.receipt
 
     @property

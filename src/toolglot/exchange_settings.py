@@ -1,4 +1,4 @@
-"""What exchanges between one client's dialect and one target have in common, and what differs from one to the next."""
+"""Settings that exchanges between one client's dialect and one target share, and those that differ per exchange."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _hide_nothing(error: ApiError) -> ApiError:
 
 
 class _ModelSettings(NamedTuple):
-    """What depends on the upstream's name of the model too."""
+    """Settings that also depend on the upstream's name of the model."""
 
     model: str
     can: Capabilities
@@ -86,7 +86,7 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
 
 
 class CallerOptions(Struct, frozen=True, eq=False, kw_only=True):
-    """What the caller of one exchange can do, and knows. `ExchangeCore` documents each."""
+    """Capabilities and knowledge of the caller of one exchange. `ExchangeCore` documents each."""
 
     keeps_state: bool = False
     can_cut: bool = False

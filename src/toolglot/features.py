@@ -1,4 +1,4 @@
-"""What a request contains, as bits that decide which passes it needs.
+"""The features of a request, as bits that determine which passes it needs.
 
 Most requests need few passes: they have no media, no custom tools, no reasoning of another vendor. `survey` finds all
 bits in one walk over the request, and the calls and results on the way. A bit may be set too often (a pass then runs
@@ -91,7 +91,7 @@ NEIGHBOURS = next(_bit)
 ODD_RESULTS = next(_bit)
 """Results beside other content, or in a message of another role than `tool`; or a `tool` message without results."""
 STARTS_ODD = next(_bit)
-"""The conversation does not begin with a user's message, or there is none."""
+"""The conversation does not begin with a user message, or is empty."""
 ENDS_ODD = next(_bit)
 """The last message is the assistant's."""
 LATER_SYSTEM = next(_bit)
@@ -114,7 +114,7 @@ DATED_SCHEMA = next(_bit)
 BARE_ARRAYS = next(_bit)
 """Parameters with arrays without `items`."""
 ODD_KEYS = next(_bit)
-"""Parameters whose names have other characters than most, or more (`_is_usual_key`)."""
+"""Parameters whose names are unusually long or have unusual characters (`_is_usual_key`)."""
 STRICT = next(_bit)
 CHOICE = next(_bit)
 PARALLEL = next(_bit)
@@ -280,7 +280,7 @@ def _of_ids(history: ToolHistory, bits: int) -> int:
 
 
 def _of_odd_call(call: ToolCall, source: str, rules: ReceiptRules) -> int:
-    """What a call has beside its id, name and arguments."""
+    """Features of a call apart from its id, name and arguments."""
     bits = CUSTOM if call.kind == "custom" else 0
     if call.native:
         bits |= NATIVE_CALLS | _of_node(call.native, source, rules, _STATE_KEYS)

@@ -1,7 +1,7 @@
 """Forward a stream unchanged, frame by frame, because both sides speak the same dialect.
 
-A frame is forwarded only when it is complete and has been decoded. An error therefore never follows half a frame, and
-nothing follows an error or the end.
+A frame is forwarded only when it is complete and has been decoded. An error therefore never follows a partial frame,
+and nothing follows an error or the end.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ elements = msgspec.json.Decoder(list[Raw])
 
 
 class Form(Struct, frozen=True, kw_only=True):
-    """Where a request has its parts, as members inside members."""
+    """Paths of the parts of a request, as nested members."""
 
     read: Callable[[bytes], dict[str, Raw]]
     """The members of a request, from its bytes on the wire."""

@@ -370,7 +370,7 @@ class _SentExchange(Struct, frozen=True, eq=False):
 
 
 class _Answer(NamedTuple):
-    """What the SDK gets: a whole answer, or the upstream's stream with its translation."""
+    """The answer that the SDK gets: complete, or the upstream's stream with its translation."""
 
     answer: Any
     """An `HttpError` (which may also be a success), or the library's response for a stream."""

@@ -32,7 +32,7 @@ class Route(Struct, frozen=True):
     function: str = ""
     """For the action `function`: a reference to the function from the request's body to the answer's JSON."""
     streams: bool | None = None
-    """For the action `generate`: whether the answer is a stream; None if the request decides."""
+    """For the action `generate`: whether the answer is a stream; None if the request determines it."""
     operation: str = "chat"
     """For the action `generate`: the operation's name in OpenTelemetry's conventions."""
     setting: str = ""

@@ -1,8 +1,8 @@
 """Parse Markdown line by line, as far as terminals and pages show it, and determine which part of a growing line is
 certain.
 
-A line may continue in many ways: `**` may open bold text or be two stars. What precedes the first such doubt cannot
-change any more, and only that is shown.
+A line may continue in many ways: `**` may open bold text or be two stars. Text before the first ambiguity can no longer
+change, and only that text is shown.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _EMPHASIS: dict[str, Style] = {
 _CLOSERS = {
     run: re.compile(rf"(?<![\s{re.escape(run[0])}]){re.escape(run)}(?!{re.escape(run[0])})") for run in _EMPHASIS
 }
-"""What closes each mark: the same run, not behind a space. One pattern, so that a mark without its counterpart costs
-little."""
+"""The closer of each mark: the same run, not after a space. It is one pattern, so that a mark without a closer is
+cheap."""
 
 
 class _Mark(Struct, frozen=True):
@@ -93,7 +93,8 @@ def parse_inline(text: str, *, final: bool, style: Style = ()) -> list[StyledPie
 
 
 def certain_pieces(pieces: list[StyledPiece], text: str) -> list[StyledPiece]:
-    """Return the pieces that can be shown while more is to come: whole words, with what directly follows them."""
+    """Return the pieces that can be shown before the rest arrives: whole words, with the characters that directly
+    follow them."""
     last = max((number for number, piece in enumerate(pieces) if piece.is_space), default=-1)
     if len(text) - (pieces[last].end if last >= 0 else 0) > MAX_MARK_DISTANCE + MAX_WORD:
         return pieces

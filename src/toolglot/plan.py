@@ -23,8 +23,8 @@ Triggers: TypeAlias = Callable[[Context], int]
 
 
 class Condition(Struct, frozen=True):
-    """The features that a pass looks for, and those that it may bring; None for any. `in_place`: it changes blocks only
-    where they stand. `keeps_messages`: as long as there are as many, every message stays where it is."""
+    """The features that a pass handles, and those that it may introduce; None for any. `in_place`: it changes blocks
+    without moving them. `keeps_messages`: if the number of messages is unchanged, so are their positions."""
 
     triggers: Triggers
     adds: int | None
@@ -118,8 +118,8 @@ def run_passes(request: Request, passes: Sequence[RequestPass], context: Context
 
 
 class _Plan:
-    """What is known of exchanges of one kind: the features that each declared pass looks for, and the steps of the last
-    passes that were all declared. `can` and `source_can` are kept so that no others get their identity."""
+    """Cached facts about exchanges of one kind: the features that each declared pass handles, and the steps of the last
+    passes that were all declared. `can` and `source_can` are referenced so that their `id()` is not reused."""
 
     __slots__ = ("can", "passes", "source_can", "steps", "triggers")
 

@@ -1,7 +1,7 @@
-"""What a vendor's reasoning state consists of: the native fields that hold it, each with a check of its value.
+"""The fields of a vendor's reasoning state: the native fields that hold it, each with a check of its value.
 
-State comes back from clients, and anybody can write to a client's history. So only these fields are taken out of it:
-forged state can say no more than the owner's own wire lets every client say.
+Clients send state back, and anyone can write to a client's history. So only these fields are extracted: forged state
+can express no more than the vendor's own API lets every client express.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class StreamTranslation:
 
     def __init__(self, exchange: ExchangeCore, encoder: StreamEncoder | None = None) -> None:
         self._exchange = exchange
-        # Forwarded bytes lose nothing, whatever the decoder that reads along reports.
+        # Forwarded bytes lose nothing, regardless of what the accompanying decoder reports.
         self._beside = Receipt() if exchange.verbatim else None
         self._decoder = exchange.upstream.stream_decoder(exchange.receipt if self._beside is None else self._beside)
         self._client = ClientStream(
@@ -208,8 +208,8 @@ class StreamTranslation:
         return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
 
     def _write_known(self, texts: TextFrames, frame: bytes) -> bytes | None:
-        """Translate a frame by the upstream's template, if its text has other escapes than the client's, or the client
-        has no template yet. None if the frame must be decoded."""
+        """Translate a frame by the upstream's template, if its text is escaped differently than the client's, or the
+        client has no template yet. None if the frame must be decoded."""
         if texts.template is None or not self._at_start or self._client.ended:
             return None
         text = decode_body(texts.template.body_of(frame, 0, len(frame)))
@@ -283,7 +283,7 @@ class StreamTranslation:
         if self._forwarder is None:
             return self._translate(self._last_events([]))
         rest, is_whole = self._forwarder.rest()
-        # An incomplete frame is not forwarded. The decoder decides whether it matters.
+        # An incomplete frame is not forwarded. The decoder determines whether it matters.
         written = self._forward(self._forwarder, [rest]) if is_whole else b""
         incomplete = self._decode(rest) if not is_whole else []
         if not self._client.ended:

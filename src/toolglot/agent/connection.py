@@ -42,8 +42,8 @@ MAX_BYTES = 8_000_000
 STATELESS = "2026-07-28"
 _MODES = {"auto": "auto", "stateless": STATELESS, "handshake": "legacy"}
 
-# The SDK logs tracebacks with whatever a server has sent, and its HTTP client logs addresses, which may contain keys.
-# What matters reaches us as exceptions. A user who has set a level wants to see more.
+# The SDK logs tracebacks with the data that a server sent, and its HTTP client logs addresses, which may contain keys.
+# Relevant errors reach us as exceptions. A user who has set a level wants to see more.
 _QUIET_LEVEL = {"client": logging.CRITICAL, "mcp.client": logging.CRITICAL, "mcp.shared": logging.CRITICAL}
 for _name, _level in {**_QUIET_LEVEL, "httpx2": logging.WARNING, "httpcore2": logging.WARNING}.items():
     if logging.getLogger(_name).level == logging.NOTSET:
@@ -199,7 +199,7 @@ class McpSession:
     def _discard_task(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # it was reported, or is not awaited any more
+            task.exception()  # it was reported, or is no longer awaited
 
     async def _send(self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None) -> dict[str, Any]:
         try:
@@ -248,7 +248,7 @@ class McpSession:
 
 
 def _check_writable(arguments: dict[str, Any]) -> None:
-    """Fail for text that cannot be encoded (half of a surrogate pair, which models do write). In the transport it would
+    """Fail for text that cannot be encoded (a lone surrogate, which models do write). In the transport it would
     end the connection, and all other calls with it."""
     try:
         json.dumps(arguments, ensure_ascii=False).encode()

@@ -103,7 +103,7 @@ class ToolLoop:
 
     @property
     def seen(self) -> tuple[Block, ...]:
-        """What the client got, once all of it has arrived."""
+        """Content that the client received; complete once all of it has arrived."""
         return self._merge.seen()
 
     @property

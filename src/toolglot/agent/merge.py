@@ -115,7 +115,7 @@ class RoundMerger:
         return self._emit(seen)
 
     def held(self) -> list[HeldBlock]:
-        """What is held back of the current round, which has ended."""
+        """Content held back in the current round, after the round has ended."""
         return self._tail
 
     def emit_held(self, block: HeldBlock) -> list[Event]:
@@ -158,7 +158,7 @@ class RoundMerger:
         return events
 
     def content(self) -> tuple[Block, ...]:
-        """What the model said in the current round, which has ended."""
+        """The model's content in the current round, after the round has ended."""
         return self._round.response().content
 
     def end(self, finish: Finish) -> list[Event]:

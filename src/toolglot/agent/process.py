@@ -198,7 +198,7 @@ async def spawn_server(config: McpServerConfig, tail: ErrorTail) -> ServerProces
     variables = process_environment(config.env)
     program = config.command
     if os.path.basename(program) == program:
-        # Found by its own PATH, or beside this program (which need not be on the PATH), with a clear error if it is
+        # Found by its own PATH, or next to this program (which need not be on the PATH), with a clear error if it is
         # not.
         beside = sysconfig.get_path("scripts")
         found = shutil.which(program, path=variables.get("PATH")) or shutil.which(program, path=beside)

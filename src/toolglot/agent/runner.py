@@ -62,7 +62,7 @@ class ServedToolCall(Struct, frozen=True):
 
 
 class CallProgress(Struct, frozen=True):
-    """What a tool says while it runs."""
+    """Progress that a running tool reports."""
 
     served: ServedToolCall
     message: str

@@ -76,7 +76,7 @@ def printable(text: str) -> str:
 
 def safe_line(text: str, secrets: tuple[str, ...], longest: int = MAX_CHARS) -> str:
     """Return the text as one printable, short line without these secrets."""
-    # Cutting first could leave half of a secret unrecognized: hide first, then cut.
+    # Cutting first could leave part of a secret unrecognized: hide first, then cut.
     told = redact(printable(text[: longest + _TAIL_BYTES]), secrets)
     return told if len(told) <= longest else told[: longest - 1] + "…"
 

@@ -127,7 +127,7 @@ class StdioServerTransport:
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await process.write(text.encode("utf-8", "surrogatepass") + b"\n")
             except OSError:
-                # The session must learn that nothing will be answered any more.
+                # The session must learn that there will be no more answers.
                 self.why = self.why or "it closed its input"
                 to_session.close()
 
@@ -161,7 +161,7 @@ class LineTooLongError(Exception):
 
 
 class BoundedLines:
-    """Splits bytes into complete lines. Each byte is looked at once, however long the line."""
+    """Splits bytes into complete lines. Each byte is scanned once, regardless of the line's length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

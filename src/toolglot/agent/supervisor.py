@@ -155,7 +155,8 @@ class ServerSupervisor:
         return safe_line(text, self._secrets)
 
     def redact(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Remove the credentials that a server was given from what it says: some show their whole environment."""
+        """Remove the credentials that a server was given from its output: some servers print their whole
+        environment."""
         return remove_credentials(told, self._credentials) if self._credentials else told
 
     # The server's life cycle.

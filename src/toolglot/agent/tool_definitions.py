@@ -15,7 +15,7 @@ _MAX_NAME_CHARS = 100
 
 
 class _InvalidDefinitionError(Exception):
-    """What is wrong with a definition."""
+    """A tool definition is invalid; the message gives the reason."""
 
 
 def usable_definitions(listed: list[Any]) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:

@@ -113,7 +113,7 @@ class BackgroundLoop:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGINT:
-            self._leaving = number  # handled whatever the main thread is doing
+            self._leaving = number  # handled regardless of what the main thread is doing
         if not self.typing:
             self._inbox.put(SignalReceived(number))
             return

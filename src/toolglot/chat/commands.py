@@ -50,7 +50,7 @@ def parse_line(line: str) -> Command | str:
     """Parse a line: a command, or text for the model. `//` begins a text with a slash.
 
     Raises:
-        CommandError: it looks like a command and is none.
+        CommandError: it looks like a command but is not one.
     """
     if line.startswith("//"):
         return line[1:]

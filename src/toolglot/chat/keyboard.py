@@ -96,5 +96,5 @@ class Keyboard:
 
 
 def _without_surrogates(line: str) -> str:
-    """Remove half characters that a terminal with another encoding may send."""
+    """Remove lone surrogates that a terminal with another encoding may send."""
     return line.encode("utf-8", "replace").decode("utf-8")

@@ -40,7 +40,8 @@ def call_line(call: ServedCall) -> StyledLine:
 
 
 def approval_line(call: ServedCall) -> StyledLine:
-    """What the user sees before approving a call: all of it, or its ends and the size of the rest."""
+    """The text that the user sees before approving a call: the whole call, or its beginning, its end and the omitted
+    size."""
     arguments = _arguments(call)
     if len(arguments) > MAX_APPROVAL_ARGUMENTS:
         between = f"[… {len(arguments) - MAX_APPROVAL_ARGUMENTS} characters that are not shown yet …]"

@@ -37,7 +37,7 @@ class Screen:
         self._lock = threading.RLock()
         self._held: list[tuple[TextIO, str]] | None = None
         self.failure: OSError | None = None
-        """Why answers cannot be written (any more)."""
+        """Why answers can no longer be written."""
 
     def renderer(self) -> MarkdownRenderer:
         return MarkdownRenderer(width=self._width(), colour=self.colour)

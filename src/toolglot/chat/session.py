@@ -134,7 +134,7 @@ class ChatSession:
 
     @property
     def losses(self) -> list[StyledLine]:
-        """What the last answer lost, for users that cannot ask for its receipt."""
+        """Losses of the last answer, for users who cannot ask for its receipt."""
         return render_events.receipt_lines(self._receipt.losses, self._exchanges) if self._receipt.losses else []
 
     # ── what can be done ──

@@ -1,4 +1,4 @@
-"""From the command line to what a chat needs: a gateway without a server, a model, and MCP servers."""
+"""Build what a chat needs from the command line: a gateway without a server, a model, and MCP servers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
 
 
 class ChatSetup(Struct, frozen=True, kw_only=True):
-    """What a chat begins with, and notes for the user."""
+    """The initial state of a chat, and notes for the user."""
 
     gateway: Gateway
     model: str

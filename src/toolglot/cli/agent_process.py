@@ -30,7 +30,8 @@ class AgentError(ToolglotError):
 
 
 def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
-    """Write an agent's settings to the temporary folder, with what it would miss there."""
+    """Write an agent's settings to the temporary folder, and link the user's files that it would otherwise miss
+    there."""
     path = folder / settings_path(agent)
     path.parent.mkdir(parents=True, exist_ok=True)
     if agent.mirror is not None:
@@ -74,7 +75,7 @@ def run_agent(command: list[str], environment: Mapping[str, str], install: str) 
     """Run it to its end in this terminal, and return its exit status as a shell does. Raises `AgentError`."""
     try:
         begun = subprocess.Popen(command, env=environment)
-    except OSError as error:  # a half-installed one has a file without a `#!` line, or with a wrong one
+    except OSError as error:  # a partly installed agent has a file without a `#!` line, or with a wrong one
         why = (error.strerror or str(error)).lower()
         message = f"{command[0]} is installed but cannot be run: {why}; reinstall it: {install}"
         raise AgentError(message, CANNOT_EXECUTE) from None

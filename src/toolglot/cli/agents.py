@@ -62,7 +62,7 @@ class Agent(Struct, frozen=True, kw_only=True):
 
 
 class AgentTarget(Struct, frozen=True, kw_only=True):
-    """Where to point an agent."""
+    """The gateway, model and key that an agent is configured with."""
 
     url: str
     key: str
@@ -72,7 +72,7 @@ class AgentTarget(Struct, frozen=True, kw_only=True):
 
 
 class PreparedAgent(Struct, frozen=True):
-    """What an agent is started with, in addition to the user's arguments."""
+    """Environment, arguments and settings that an agent is started with, in addition to the user's arguments."""
 
     environment: dict[str, str]
     unset: tuple[str, ...]
@@ -89,12 +89,12 @@ _CLAUDE = {
     "CLAUDE_CODE_USE_BEDROCK": "0",
     "CLAUDE_CODE_USE_VERTEX": "0",
     "CLAUDE_CODE_USE_FOUNDRY": "0",
-    # What it tells its vendor alone about a request: for other upstreams it only spoils their caches.
+    # Data about a request that only its vendor needs: at other upstreams it only causes cache misses.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
 _CLAUDE_MODELS = {
-    # The last three are for what it does in the background, and for the agents it starts.
+    # The last three are for its background work, and for the subagents it starts.
     "ANTHROPIC_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
@@ -254,7 +254,7 @@ def prepare_agent(agent: Agent, wish: AgentTarget, folder: str) -> PreparedAgent
         settings = merge_documents(settings, part.settings)
         for template in part.arguments:
             filled = _fill(template, values)
-            # What is a string or a number in JSON is one in TOML too.
+            # A string or number in JSON is also valid TOML.
             override = isinstance(filled, Override)
             arguments += ["-c", f"{filled.name}={json.encode_text(filled.value)}"] if override else [filled]
     return PreparedAgent(

@@ -1,4 +1,4 @@
-"""The commands, in one group. Each is imported on first use, so that none pays for what another needs."""
+"""The commands, in one group. Each is imported on first use, so that no command loads the dependencies of another."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def readable_patterns(pattern: str) -> list[str]:
 
 
 def _without_later(names: list[str]) -> list[str]:
-    """Versions of two digits are later than those of one: the plus says so already."""
+    """Drop versions of two digits: they are later than those of one digit, so the plus already covers them."""
     return [name for name in names if _DIGIT * 2 not in name] or names
 
 
@@ -192,7 +192,7 @@ def _joined(heads: Iterable[str], tails: Iterable[str]) -> list[str]:
 
 
 def _refused(tails: list[str]) -> str:
-    """A mark for how a name must not go on. A digit there only keeps a version apart from a date."""
+    """Mark how a name must not continue. A digit there only distinguishes a version from a date."""
     return "" if tails == [_DIGIT] else f"!{'|'.join(_without_later(tails))}!"
 
 
@@ -219,6 +219,6 @@ def _tidy(name: str) -> str:
 
 
 def _open(name: str) -> str:
-    """The name, which may go on; behind a plus that need not be said."""
+    """Add `*` to a name that may continue. After a plus it is not needed."""
     name = name.replace("+*", "+")
     return name if name.endswith(("+", "*")) else f"{name}*"

@@ -12,7 +12,7 @@ from toolglot.nearest import nearest
 
 class Group(click.Group):
     meant: ClassVar[Mapping[str, str]] = {}
-    """What people try that is not a command, and what they mean."""
+    """Words that users try as commands, and the commands they mean."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -49,7 +49,7 @@ class TranslationJob(Struct, frozen=True, kw_only=True):
     name: str | None = None
     """The tool that it is of."""
     asked: Receipt = field(default_factory=Receipt)
-    """What the request lost, if the input is its answer. It does not count: the answer may still be complete."""
+    """Losses of the request, if the input is its answer. They do not count: the answer may still be complete."""
 
 
 def read_document(path: Path, kind: str, dialect: str = "") -> bytes:
@@ -114,9 +114,9 @@ def is_not_json(dialect: str, kind: str) -> bool:
 
 
 def read_binary_request(data: bytes, path: Path, dialect: str) -> bytes:
-    """The request in its wire form, from its bytes, base64 of them or its JSON form.
+    """Return the request in its wire form, from raw bytes, base64 or its JSON form.
 
-    The program ends where it is none of them.
+    Exits if the input is none of these.
     """
     form = _form(dialect)
     if not data:

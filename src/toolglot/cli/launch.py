@@ -170,10 +170,10 @@ def _show(told: PreparedAgent, agent: Agent, arguments: tuple[str, ...]) -> None
 
 
 def _candidate_gateways(file: Path | None, upstreams: tuple[str, ...], key: str | None) -> list[GatewayAddress]:
-    """Where a gateway may run already: where the configuration has it, and where it is without one.
+    """Return the addresses at which a gateway may already run: the configured one and the default.
 
-    With upstreams of its own an agent wants a gateway of its own, and with a file one that has read it. Raises
-    `ConfigError`.
+    If the user names upstreams, the agent needs its own gateway; if the user names a file, a gateway that has read it.
+    Raises `ConfigError`.
     """
     try:
         server = load_config(file, os.environ).config.server

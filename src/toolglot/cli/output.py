@@ -1,7 +1,7 @@
-"""Write an output file that the user named: never half of it, and never over something else by accident.
+"""Write an output file that the user named: never partially, and never over another file by accident.
 
-A regular file is replaced atomically, also behind a link. A device, a pipe or an open handle (`/dev/stdout`) is written
-directly.
+A regular file is replaced atomically, including the target of a link. A device, a pipe or an open handle
+(`/dev/stdout`) is written directly.
 """
 
 from __future__ import annotations

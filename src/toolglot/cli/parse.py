@@ -124,7 +124,7 @@ def _tell_document(document: bytes, pretty: bool) -> None:
 
 
 class ParsedText:
-    """What the events of a text add up to."""
+    """The parsed content of a text: the sum of its events."""
 
     def __init__(self) -> None:
         self.pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
@@ -150,7 +150,7 @@ class ParsedText:
             case ("end", index):
                 self.calls[index].update(complete=True, arguments=Raw(self._text(index).encode()))
             case ("cut", index, why, raw):
-                # Text, and no object, so that half of the arguments is not taken for all of them.
+                # Text, not an object, so that partial arguments are not mistaken for complete ones.
                 self.calls[index].update(cut=why, arguments=self._text(index))
                 if raw:
                     self.calls[index]["raw"] = raw

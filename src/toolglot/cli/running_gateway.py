@@ -53,7 +53,7 @@ def fetch_json(place: GatewayAddress, path: str, timeout: float = ANSWER_TIMEOUT
 
 
 def fetch_welcome(url: str) -> Any:
-    """Return the JSON of what answers there; None if nothing answers."""
+    """Fetch the JSON document at this address; None if nothing answers."""
     try:
         body = _open(f"{url}/")[1]
     except http.client.HTTPException:  # it answers, but not in HTTP

@@ -151,7 +151,7 @@ def serve(
 
 
 class ServeOutput:
-    """What `serve` itself prints on standard error: text for people, or JSON lines like those of the log."""
+    """The lines that `serve` itself prints on standard error: text for people, or JSON lines like those of the log."""
 
     def __init__(self, *, is_json: bool, quiet: bool) -> None:
         self.is_json, self._quiet = is_json, quiet

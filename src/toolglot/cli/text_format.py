@@ -10,7 +10,7 @@ from toolglot.textcalls import AUTO, FORMATS, find_format
 
 
 def known_format(name: str) -> str:
-    """Return the format's own name, for one of its names.
+    """Return the canonical name of a format, for any of its names.
 
     Raises:
         click.BadParameter: there is none.

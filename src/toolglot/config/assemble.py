@@ -1,7 +1,7 @@
 """Complete the configuration: with vendors' rows, discovered upstreams, and the demo.
 
-A file says little, because the rest is known. The rest is added here, so that every upstream is complete: a dialect, an
-address, a credential if there is one.
+A configuration file needs few settings, because the rest has defaults. They are added here, so that every upstream is
+complete: it has a dialect, an address, and a credential if one is needed.
 """
 
 from __future__ import annotations

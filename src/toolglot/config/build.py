@@ -182,7 +182,7 @@ class RecordBuilder:
 
 
 def _capability_problem(name: str, value: Any) -> str | None:
-    """What is wrong with the value of a capability, apart from its type."""
+    """Return the problem with the value of a capability, apart from its type."""
     if isinstance(value, str) and name.endswith(("_pattern", "_start")):
         try:
             re.compile(value)

@@ -143,7 +143,7 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> No
 
 
 def _only_warps(config: Config, builder: RecordBuilder) -> Iterator[str]:
-    """What has a meaning for a Warp upstream alone, and is not as it would be without a word."""
+    """Warn about settings that differ from their defaults and only affect Warp upstreams."""
     for name, upstream in config.upstreams.items():
         if complete_upstream(name, upstream, builder.environ).dialect in (WARP, None):
             continue
@@ -245,8 +245,8 @@ def _reference(name: str, path: Path, known: set[str], discovers: bool, builder:
 
 
 def _fallback_cycles(config: Config, builder: RecordBuilder) -> None:
-    """Find models that are fallbacks of their own fallbacks. Patterns that match their own fallbacks are none: routing
-    uses no pattern twice on the way to a fallback."""
+    """Find models that are fallbacks of their own fallbacks. Patterns that match their own fallbacks are not cycles:
+    routing uses no pattern twice on the way to a fallback."""
     for name in config.models:
         way = _find_cycle(name, config.models)
         if way is not None:

@@ -41,7 +41,7 @@ _INPUT = re.compile(r"\$\{input:([^}]*)\}")
 
 
 class McpEntry(Struct):
-    """What is made of an entry so far. Places are names of members, of the entry as it was written."""
+    """An MCP server entry during its conversion. Locations are member names of the entry as the user wrote it."""
 
     value: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
@@ -152,7 +152,7 @@ def convert_references(value: Any) -> Any:
 
 
 def _asks(value: Any) -> str | None:
-    """The name of what a person is asked for in this value."""
+    """Return the name of the input that this value prompts the user for; None if it has no prompt."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if isinstance(value, str):
         found = _INPUT.search(value)

@@ -26,7 +26,7 @@ from toolglot.lint.report import visible
 OWN_ROOTS = ("mcpServers", "mcp_servers")
 """Top-level names of our own file beside `mcp`."""
 ROOTS: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp_servers",))
-"""Where other programs' files have their servers: VS Code's has `servers`, its settings `mcp.servers`."""
+"""Paths of the servers in other programs' files: VS Code's has `servers`, its settings `mcp.servers`."""
 
 MAX_TOLD = 20
 """Members of one server to report."""

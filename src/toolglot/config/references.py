@@ -31,7 +31,7 @@ def has_reference(text: str) -> bool:
 
 
 def expand_references(text: str, environ: Mapping[str, str]) -> str:
-    """The text with what the environment says.
+    """Replace references to environment variables by their values.
 
     Raises:
         MissingReferenceError: a variable is not set, or the reference is not closed.

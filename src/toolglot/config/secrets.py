@@ -1,6 +1,6 @@
 """Secrets of MCP servers that must not reach a log, and those that no model may see either.
 
-Everything listed here is redacted wherever it occurs. So values are excluded that are not secret and would redact half
+Everything listed here is redacted wherever it occurs. So values are excluded that are not secret and would redact much
 of a log: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
 indicates a secret, any value of six characters counts, except for words that say how a secret is used
 (`AUTH_MODE=bearer`).

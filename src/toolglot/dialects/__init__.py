@@ -22,7 +22,7 @@ AnyDialect: TypeAlias = Dialect | DialectName | str
 _BUILT_IN: tuple[str, ...] = get_args(DialectName)
 
 DEFAULT = "openai_chat"
-"""What most servers and files speak: assumed where nothing says otherwise."""
+"""The dialect that most servers and files use: the default if none is named."""
 STORED = "openai_responses"
 """The API whose responses and conversations the gateway can store for its clients."""
 RICHEST = "anthropic"
@@ -38,10 +38,11 @@ class Dialects(Mapping[str, Dialect]):
 
     @cached_property
     def manifests(self) -> Mapping[str, Manifest]:
-        """What is known of each dialect without loading it. Those that come with toolglot win over others of the name.
+        """Return the manifest of each dialect, without loading it. Built-in dialects take precedence over plugins of
+        the same name.
 
         Raises:
-            BadPluginError: a package says that it brings a dialect, and it does not.
+            BadPluginError: a package declares a dialect but does not provide it.
         """
         installed = {manifest.name: manifest for manifest in installed_manifests()}
         return {**self._built_in, **installed, **self._built_in}
@@ -107,10 +108,10 @@ def suggest(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find(dialect: AnyDialect) -> Dialect:
-    """The dialect of this name, ready for use.
+    """Return the dialect of this name, ready for use.
 
     Raises:
-        UnknownDialectError: there is none.
+        UnknownDialectError: no dialect has this name.
         MissingExtraError: it needs a package that is not installed.
         TypeError: the argument is neither a name nor a dialect.
     """

@@ -39,7 +39,7 @@ MAX_PROBED = 3
 
 
 class ExaminationPlan(Struct, frozen=True, kw_only=True):
-    """What the command line wants examined."""
+    """The checks that the command line requests."""
 
     start_options: StartOptions
     offline: bool = False

@@ -1,6 +1,6 @@
 """Find the coding agents that `toolglot launch` supports, and check that they start.
 
-A program on the path may still be broken: half of an update, a missing interpreter, a Node.js that is too old. So each
+A program on the path may still be broken: a partial update, a missing interpreter, a Node.js that is too old. So each
 one is asked for its version. This needs no network and no account.
 """
 

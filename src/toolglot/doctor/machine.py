@@ -23,7 +23,7 @@ from toolglot.upstream.vendors import VENDORS
 
 SQLITE = b"SQLite format 3\0"
 PLACEHOLDERS = ("your", "xxx", "changeme", "change-me", "replace", "placeholder", "...", "<", "todo")
-"""What examples have in place of a key."""
+"""Placeholders that examples use instead of a key."""
 
 
 def check_python() -> list[Finding]:

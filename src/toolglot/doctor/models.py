@@ -32,7 +32,7 @@ MAX_LISTED = 8
 
 
 class ModelCheck(Struct, frozen=True, kw_only=True):
-    """What is known about a model that a client wants to use."""
+    """Facts about a model that a client wants to use."""
 
     model: str
     upstream: str
@@ -64,7 +64,7 @@ async def check_model(gateway: Gateway, name: str, timeouts: Timeouts = CHECK_TI
         findings += _missing_model(target, result, is_local=vendor in LOCAL_NAMES)
         is_set = window is not None and sets_window(upstream, target.model)
         if not findings and not is_set:
-            # Where a window is configured, the model need not be loaded to know one.
+            # If a window is configured, the model need not be loaded to determine it.
             served = await fetch_served_window(upstream, vendor, target.model, load=window is None)
         window = (served and served.tokens) or window or _listed_window(result, target.model)
     return ModelCheck(

@@ -264,7 +264,7 @@ PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
     "parallel": (probe_parallel_calls, warn, "calls come one by one"),
     "images": (probe_images, warn, "requests with images fail: route them to another model"),
 }
-"""Each with the severity of a failure, and advice. The first one decides whether the others run."""
+"""Each with the severity of a failure, and advice. The others run only if the first one succeeds."""
 
 
 async def probe_model(model: ProbedModel) -> ProbeResult:

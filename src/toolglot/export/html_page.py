@@ -1,7 +1,7 @@
 """The frame of every HTML page: one file, no script, no network, and the look that all pages share.
 
-All text is escaped. The page's own policy forbids whatever a mistake might let through: it allows this style by its
-hash, and images inside the page.
+All text is escaped. In addition, the page's content security policy allows only this style, by its hash, and images
+inside the page.
 """
 
 from __future__ import annotations

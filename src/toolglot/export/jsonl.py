@@ -4,7 +4,7 @@ System text that a dialect keeps separate is a line of its own with its member: 
 conversation as one document, which is the only line.
 
 The output is what the dialect's API accepts as a history. The passes that fit a history to a target need to see only a
-turn and its tool results, so a conversation is processed in such pieces, however long it is.
+turn and its tool results, so a conversation is processed in such pieces, regardless of its length.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _code(text: str) -> str:
 
 
 def fence_text(text: str, language: str = "") -> str:
-    """Fence the text unchanged, whatever marks are in it."""
+    """Fence the text unchanged, regardless of the fences in it."""
     longest = max((len(run[0]) for run in _RUNS.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"

@@ -42,7 +42,7 @@ SERVER_STATE_MEMBERS = ("previous_response_id", "conversation")
 
 
 class ConversationSummary(Struct, frozen=True):
-    """What distinguishes a conversation from others."""
+    """Data that distinguishes a conversation from others."""
 
     model: str
     messages: int
@@ -68,7 +68,7 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> So
     """Read the conversation in these bytes. A JSON document is read at once, JSON lines while they are iterated.
 
     Raises:
-        DecodeError: there is none in it, or it is not in the dialect; also while messages are iterated.
+        DecodeError: the bytes hold no conversation in this dialect; may be raised while messages are iterated.
         UnknownDialectError, MissingExtraError: there is no such dialect, or a package is missing for it.
     """
     chunks = iter(chunks)
@@ -228,7 +228,7 @@ def read_recordings(recordings: Iterable[tuple[str, Recording]], wanted: str | N
     exchange `wanted` names: the request and its answer.
 
     Raises:
-        DecodeError: there is none that can be read.
+        DecodeError: no conversation can be read.
     """
     best: _RecordedTurns | None = None
     trails: list[ExchangeTrail] = []
@@ -273,7 +273,7 @@ class _RecordedTurns(Struct, kw_only=True):
     messages: tuple[Message, ...]
     marks: tuple[bytes, ...]
     asked: tuple[bytes, ...]
-    """The hashes of what the client sent."""
+    """Hashes of the content that the client sent."""
     system: bytes = b""
     """A hash of the instructions, without dates and the like."""
     whole: bytes = b""
@@ -345,8 +345,8 @@ def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
 
 
 def _content_hashes(messages: Iterable[Message]) -> Iterator[bytes]:
-    """Hash the content independent of how a client groups it: clients return an answer in other pieces than they got
-    it. System text may change between turns, and reasoning is missing if a client does not keep it."""
+    """Hash the content independent of how a client groups it: clients may return an answer in different pieces than
+    they received. System text may change between turns, and reasoning is missing if a client does not keep it."""
     for message in messages:
         for block in message.content if message.role not in _INSTRUCTION_ROLES else ():
             if (said := _block_content(block)) is not None:

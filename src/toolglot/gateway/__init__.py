@@ -1,1 +1,1 @@
-"""The answer to a request: the flow that decides what happens next, the driver that does it, and features around it."""
+"""Answers a request: the flow decides what happens next, the driver does it, and features wrap them."""

@@ -1,7 +1,7 @@
-"""Which requests are answered on their connection at once: decided from the head, and then from the body.
+"""Decide which requests are answered directly on their connection: first by the head, then by the body.
 
-Others go to the ASGI app (`server/generate.py`): what is recorded, large, packed and slow bodies, clients of HTTP/1.0
-and of CORS, and requests that are refused.
+Others go to the ASGI app (`server/generate.py`): recorded exchanges, bodies that are large, compressed or slow,
+HTTP/1.0 and CORS clients, and requests that are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toolglot.server.service import Service
 
 _DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *CLIENT_SETTINGS})
-"""Headers that only the app looks at."""
+"""Headers that only the ASGI app handles."""
 
 log = logging.getLogger("toolglot.server")
 
@@ -50,7 +50,7 @@ _LENGTH = b"content-length"
 
 
 class CallbackAdmission:
-    """The way in for all connections of a server."""
+    """Admits requests to the callback driver, for all connections of a server."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -60,7 +60,7 @@ class CallbackAdmission:
         self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> PendingRequest | None:
-        """The request with this head, if it may be answered on its connection once its body is there."""
+        """Return a pending request if a request with this head may be answered on its connection; otherwise None."""
         gateway = self.service.gateway
         if not self._is_open():
             return None
@@ -83,7 +83,8 @@ class CallbackAdmission:
         return found
 
     def _is_open(self) -> bool:
-        """Asked for the head and for the body, between which much may happen."""
+        """Whether requests are accepted. Checked for the head and again for the body, since much may happen in
+        between."""
         service = self.service
         config = service.gateway.config
         if service.recorder is not None or not service.is_accepting:
@@ -91,7 +92,7 @@ class CallbackAdmission:
         return service.in_flight < config.limits.concurrent_requests
 
     def _head(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> RequestHead | None:
-        """What this head says; None for one that only the app reads."""
+        """Parse this head; None if the request must be handled by the ASGI app."""
         key = (url, *[field for field in fields if field[0] != _LENGTH])
         head = self._heads.get(key)
         if head is None and key not in self._heads:
@@ -133,21 +134,21 @@ class CallbackAdmission:
     def known_driver(
         self, client: ClientConnection, known_head: KnownRequestHead, data: bytes
     ) -> CallbackDriver | None:
-        """The driver of a request that came in one piece and has this head; None if it has to be read."""
+        """Return the driver of a request that arrived in one piece with this known head; None if it must be parsed."""
         body = known_head.body(data)
         if body is None or len(body) > LARGE or len(body) > self.service.gateway.config.limits.body:
             return None
         return self.driver(client, known_head.head, body)
 
     def driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
-        """The driver of a whole request; None for one that is the app's."""
+        """Return the driver of a complete request; None if the ASGI app must handle it."""
         if head.guard is not self.service.gateway.guard or not self._is_open():
             return None
         try:
             return self._new_driver(client, head, body)
         except (ToolglotError, FailedError):
             return None  # the app sends the error to the client
-        except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
+        except Exception:  # a bug of ours; the client still gets an answer, since nothing was sent yet
             log.exception("a request could not be prepared on its connection; the app answers it")
             return None
 
@@ -196,7 +197,8 @@ class CallbackAdmission:
         )
 
     def _more_ids(self) -> list[str]:
-        """As the app makes them, but for the system calls: randomness is fetched for many at once."""
+        """Create request ids like the app's, with fewer system calls: random bytes are fetched for many ids at a
+        time."""
         randomness = token_bytes(12 * _IDS).hex()
         self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
         return self._ids

@@ -27,9 +27,8 @@ ClientCommand: TypeAlias = BeginStream | bytes
 
 
 class AwaitedAnswer:
-    """The `AnswerClient` of a driver, and what its caller gets of it.
-
-    The caller is full from the first piece that waits until it has come back for more.
+    """The `AnswerClient` of a driver, and the caller's interface to it. It counts as full from the first waiting piece
+    until the caller asks for more.
     """
 
     def __init__(self, flow: Flow, context: FlowContext, sweep: DriverSweep | None = None) -> None:
@@ -68,7 +67,7 @@ class AwaitedAnswer:
         return command
 
     def result(self) -> Result:
-        """The end of the answer. Raises what the flow has raised."""
+        """Return the end of the answer. Raises the exception that the flow raised."""
         if isinstance(self._result, Exception):
             raise self._result
         assert self._result is not None

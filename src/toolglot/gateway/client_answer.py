@@ -1,7 +1,7 @@
-"""One answer to a client's request: the flow that gives it, and what is reported about it.
+"""One answer to a client's request: the flow that produces it, and the report about it.
 
-`ClientAnswer.prepare` is the one place where features are put around a flow. It is a part of a flow itself: most
-requests need nothing that has to be awaited, and are prepared at once.
+`ClientAnswer.prepare` is the only place where features are wrapped around a flow. It is itself part of a flow: most
+requests await nothing and are prepared immediately.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 
 class AnswerSource(Protocol):
-    """What gives the answer: a model, a loop of model and tools, or the gateway itself."""
+    """The source of the answer: a model, a loop of model and tools, or the gateway itself."""
 
     def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         """Headers of the answer. `upstream_headers` is None while no upstream has answered."""
         ...
 
     def note(self, context: FlowContext) -> None:
-        """Write what is known about the answer into its record and its receipt."""
+        """Write the known facts about the answer into its record and its receipt."""
         ...
 
     def close(self) -> None: ...
@@ -65,7 +65,7 @@ class ReadyAnswer:
         self._receipt = Receipt()
 
     def flow(self, received: ReceivedRequest, response: Response) -> Flow:
-        """One JSON document, also for a client that streams: Ollama's servers send one, and Open WebUI accepts no other
+        """One JSON document, even for a client that streams: Ollama's servers send one, and Open WebUI accepts no other
         content type here."""
         yield from ()
         return WholeAnswer(received.client.encode_response(response, received.request, self._receipt))
@@ -153,7 +153,7 @@ class ClientAnswer(Struct, eq=False):
         received.body = body
 
     def report(self) -> None:
-        """Report what is known about the answer. May be called again when more is known."""
+        """Report the known facts about the answer. May be called again when more is known."""
         record, context, shown = self.record, self.context, self.head.credentials
         self.source.note(context)
         if (exchange := context.exchange) is not None:
@@ -169,7 +169,7 @@ class ClientAnswer(Struct, eq=False):
 
 
 def continue_preparation(steps: Steps[Flow], command: Command) -> Flow:
-    """The flow of an answer whose preparation waits for the first thing that has to be awaited."""
+    """The flow of an answer whose preparation has to await something."""
     while True:
         outcome = yield command
         try:

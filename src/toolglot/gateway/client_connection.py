@@ -9,20 +9,20 @@ from typing import Protocol
 class ClientConnection(Protocol):
     loop: asyncio.AbstractEventLoop
     full: bool
-    """It has not taken yet what was written before."""
+    """Earlier writes are still buffered."""
 
     def put(self, data: bytes) -> None:
         """Write, unless the client has disconnected."""
         ...
 
     def begun(self) -> None:
-        """The answer has begun: the request's head is not needed any more."""
+        """The answer has begun: the request's head is no longer needed."""
         ...
 
     def answered(self, now: float) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
         ...
 
     def greeting(self, status: int = 200) -> bytes:
-        """The status line and the headers that every answer has."""
+        """The status line and the headers that all answers have."""
         ...

@@ -1,4 +1,4 @@
-"""A client's request on its connection: writes its answer in HTTP/1.1, and reports the request when it is over."""
+"""A client's request on its connection: writes its answer in HTTP/1.1, and reports the request when it has ended."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from toolglot.server.headers import encode_lines
 _WHOLE = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 MOST_ANSWER_LINES = 64
-"""Clients choose the names of models, and how long receipts get."""
+"""Limited, because clients choose model names and control the length of receipts."""
 
 
 class ClientRequest(ClientAnswer, kw_only=True):
-    """It counts as one in flight until `close`."""
+    """Counts as a request in flight until `close`."""
 
     connection: ClientConnection
     is_awaited: bool = False
     """Something had to be awaited before the answer could begin."""
     _pending_head: bytes = b""
-    """The head of a stream, which leaves with its first piece."""
+    """The head of a stream, which is sent with its first piece."""
 
     @property
     def full(self) -> bool:
@@ -139,7 +139,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
 
     def _new_header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         fields = {**self.source.client_headers(context, upstream_headers), **headers.VERSION}
-        fields.pop("x-request-id", None)  # ours takes the place of the upstream's
+        fields.pop("x-request-id", None)  # ours replaces the upstream's
         return encode_lines(self._hide(fields))
 
     def _hide(self, fields: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What an answer flow asks for and what it gets: commands, outcomes and results.
+"""The commands that an answer flow yields, and their results: commands, outcomes and results.
 
-A flow is a generator. It yields commands and is resumed, by `send` alone, with what happened:
+A flow is a generator. It yields commands and is resumed, only by `send`, with the outcome:
 
     bytes         write this to the client (nothing, if empty), then report what happens next
     Send          call an upstream           ReplyBegun, then bytes ... END; WholeReply; Failed
@@ -12,7 +12,7 @@ A flow is a generator. It yields commands and is resumed, by `send` alone, with 
     RELEASE       the rest of the upstream's reply is not needed         None
 
 Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
-goes on, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
+continues, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
 
 A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
 everything that it starts has to be cancellable at once.
@@ -41,7 +41,7 @@ class Send(Struct, frozen=True, eq=False):
     limit: int
     """Bytes of an answer."""
     is_streaming: bool
-    """The body of an answer is wanted as it comes. Any other body is read to its end first."""
+    """The body is needed as it arrives. Any other body is read to its end first."""
 
 
 class BeginStream(Struct, frozen=True, eq=False):
@@ -63,7 +63,7 @@ class Await(Struct, frozen=True, eq=False):
 
 class Offload(Struct, frozen=True, eq=False):
     size: int
-    """Bytes that the work is about."""
+    """Number of bytes that the work processes."""
     work: Callable[[], Any]
 
 
@@ -85,7 +85,7 @@ RELEASE: Final = Signal("RELEASE")
 
 @final
 class ReplyBegun(Struct, frozen=True, eq=False):
-    """The head of an answer whose body comes next, piece by piece."""
+    """The head of a reply whose body follows in pieces."""
 
     headers: Mapping[str, str]
 
@@ -118,7 +118,7 @@ class Silent(Struct, frozen=True, eq=False):
 
 @final
 class Shutdown(Struct, frozen=True, eq=False):
-    """The server shuts down, and waits no longer for this answer."""
+    """The server shuts down and no longer waits for this answer."""
 
     error: ApiError
 
@@ -144,7 +144,7 @@ class StreamEnd(Struct, frozen=True, eq=False):
     is_cut: bool = False
     """The upstream broke off: close the client's connection after these bytes."""
     upstream_headers: Mapping[str, str] | None = None
-    """For the head of an answer that has not begun yet, because it came all at once."""
+    """Headers of an answer that has not begun yet, because all of it arrived at once."""
 
 
 Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload | Signal"

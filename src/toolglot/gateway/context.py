@@ -28,7 +28,7 @@ log = logging.getLogger("toolglot.server")
 
 
 def new_context(record: RequestRecord, *, is_streaming: bool) -> FlowContext:
-    """The context of an answer that goes to no client's connection."""
+    """Create the context of an answer that does not go to a client's connection."""
     environment = _environment(asyncio.get_running_loop())
     return FlowContext(
         record=record,
@@ -45,7 +45,7 @@ def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
 
 
 def shared_context(record: RequestRecord, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
-    """What contexts of one client's requests have in common: `copy_context` makes one of it."""
+    """The base context of one client's requests: each request gets a copy."""
     return FlowContext(
         record=record,
         environment=_environment(asyncio.get_running_loop()),
@@ -72,7 +72,7 @@ def log_failure(record: RequestRecord, name: str, error: ApiError) -> None:
 
 
 def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiError) -> bytes:
-    """A stream that is only an error, for clients that do not look at the status."""
+    """Encode a stream that consists of an error only, for clients that ignore the status."""
     request = replace(received.request, store=False)  # failures are not stored
     encoder = received.client.stream_encoder(request, Receipt())
     return encoder.feed(start) + encoder.feed(Fault(error))

@@ -66,7 +66,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` may ever be other than None."""
+        """Whether `pending_retry` can return anything but None."""
         ...
 
     @property
@@ -386,7 +386,7 @@ def call_once(
 
 
 def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Shutdown:
-    """Return the reply if it is an answer, or else the reason why there is none."""
+    """Return the reply if it is an answer; otherwise the reason why it is not."""
     if type(outcome) is not WholeReply:
         if type(outcome) is not ReplyBegun:
             return unanswered(outcome)

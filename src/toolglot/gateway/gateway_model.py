@@ -157,7 +157,7 @@ class ModelRound(Struct, frozen=True, eq=False):
     _on_begin: Callable[[Mapping[str, str] | None], None]
 
     def take(self, command: BeginStream | Write | bytes) -> Sequence[Event]:
-        """The events of what the flow writes."""
+        """Return the events in the data that the flow writes."""
         if type(command) is BeginStream:
             self._on_begin(command.upstream_headers)
             return ()

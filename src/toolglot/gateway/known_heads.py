@@ -1,4 +1,4 @@
-"""A request whose head has come and whose body is coming."""
+"""Request heads that were parsed before, and requests whose body is still arriving."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
 _LARGEST = 4096
-"""Bytes of a head that is kept in mind."""
+"""Maximum size in bytes of a head that is cached."""
 
 
 class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
-    """All that a request's head says, worked out. Clients send the same head with every request, but for its length:
-    it is worked out once. `eq` is identity, so that others can remember things by it."""
+    """A parsed and authenticated request head. Clients send the same head with every request, except for the content
+    length, so it is parsed once. `eq` is identity, so that it can be a key in caches."""
 
     path: str
     route: Route
@@ -39,19 +39,19 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     headers: Mapping[str, str]
     caller: Caller
     credentials: tuple[str, ...] = ()
-    """The credentials in it."""
+    """The credentials in the head."""
     call_heads: dict[tuple[str, str, bool], CallHead] = field(default_factory=dict)
     """The heads of calls to upstreams for such requests (`ReceivedRequest.call_heads`)."""
     answer_lines: dict[tuple[object, ...], bytes] = field(default_factory=dict)
-    """The headers of answers, by upstream, model and what they say of the receipt."""
+    """The headers of answers, by upstream, model and their receipt headers."""
     routes: dict[str, ModelRoute] = field(default_factory=dict)
-    """What such requests share that ask for the same model."""
+    """Shared state of such requests for the same model."""
     guard: Guard
-    """Who has let it in."""
+    """The guard that authenticated the caller."""
 
 
 class KnownRequestHead(KnownHead, frozen=True, eq=False):
-    """The bytes of a head that was admitted."""
+    """The bytes of an admitted head."""
 
     head: RequestHead
 

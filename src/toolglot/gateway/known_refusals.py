@@ -1,6 +1,6 @@
-"""Refusals that a remedy helped against, by upstream and model: the next request is changed before it is sent.
+"""Refusals that a remedy resolved, by upstream and model: the next request is changed before it is sent.
 
-Only remedies that lose nothing are remembered. A loss is accepted only after an upstream has refused that very request.
+Only remedies that lose nothing are remembered. A loss is accepted only after an upstream has refused that request.
 In memory only: after a restart, the first request of a model costs two calls again.
 """
 
@@ -14,7 +14,7 @@ from toolglot.upstream.tool_mode import REFUSAL_TTL
 
 MAX_MODELS = 1000
 MAX_REFUSALS = 8
-"""Refusals of one model. They differ in their words, which may quote the request."""
+"""Refusals of one model. Their messages differ, and may quote the request."""
 
 
 class KnownRefusals:

@@ -1,4 +1,5 @@
-"""What requests with one head and one model share. Agents send both with every request: this is worked out once."""
+"""State shared by requests with the same head and model. Agents send both with every request, so it is computed
+once."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     withheld: tuple[ReceiptLine, ...]
     """Receipt lines about MCP servers that this key may not use."""
     has_servers: bool
-    """The model's alias brings MCP servers."""
+    """The model's alias attaches MCP servers."""
     find_named_servers: Callable[[Request], ServedRequest] | None
-    """Finds the MCP servers that a request names; None where it can name none, or they are the upstream's business."""
+    """Finds the MCP servers that a request names; None if it cannot name any, or if the upstream runs them."""
     answer_without_model: Callable[[Request], Response | None] | None
-    """Answers a request that no model needs to see; None where the upstream understands such requests."""
+    """Answers a request that no model needs to see; None if the upstream understands such requests."""
 
     def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
         """Whether MCP servers may take part in the answer."""

@@ -25,7 +25,7 @@ from toolglot.upstream.upstream import Upstream
 
 
 class CallHead(Struct, frozen=True, eq=False):
-    """Everything of a call to an upstream but its body."""
+    """A call to an upstream, except for its body."""
 
     upstream: Upstream
     destination: Destination
@@ -43,23 +43,23 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     credentials: tuple[str, ...] = ()
     """The credentials in headers and query."""
     call_heads: dict[tuple[str, str, bool], CallHead] | None = None
-    """The heads of calls for requests with these headers, by upstream, path and whether it streams; None where no other
+    """The heads of calls for requests with these headers, by upstream, path and whether it streams; None if no other
     request shares them."""
     strict: bool = False
     can_cut: bool = False
-    """The client can tell a connection that is cut from an answer that has ended."""
+    """The client can distinguish a cut connection from a complete answer."""
     encoder: Callable[[], StreamEncoder] | None = None
-    """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
+    """Replaces the client's encoder if the caller needs the events of an answer; no bytes are forwarded then."""
     serves: Callable[[str], bool] | None = None
-    """Knows the tools that are run here, by the client's name of them."""
+    """Knows the tools that run here, by the client's names."""
     recording: ExchangeRecording | None = None
-    """What the exchange is recorded on, if it is."""
+    """The recorder of this exchange, if it is recorded."""
     lines: tuple[ReceiptLine, ...] = ()
-    """Receipt lines that are known already."""
+    """Receipt lines that are already known."""
 
 
 def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[str, str]) -> Request:
-    """The request in a body that was sent to this route, with the `values` in its path."""
+    """Decode the request in a body that was sent to this route. `values` are the parameters in its path."""
     try:
         request = client.decode_request(body)
     except DecodeError as error:
@@ -74,7 +74,7 @@ def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[s
 def _find_other_apis(client: Dialect, body: bytes) -> str:
     """The APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API to
     `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
-    the wrong API or an answer without what only the right one has."""
+    the wrong API or an answer without the features of the right API."""
     found: list[str] = []
     for dialect in DIALECTS.values():
         if dialect.name == client.name or dialect.request.history_key == client.request.history_key:
@@ -89,7 +89,7 @@ def _find_other_apis(client: Dialect, body: bytes) -> str:
 
 
 def check_request(client: Dialect, request: Request, limits: Limits) -> None:
-    """Raises `FailedError` for a request that is over a limit or names no model."""
+    """Raise `FailedError` for a request that exceeds a limit or names no model."""
     for what, count, limit in (
         ("messages", len(request.messages), limits.messages),
         ("tools", len(request.tools), limits.tools),
@@ -112,7 +112,7 @@ def answer_id(record: RequestRecord) -> str:
 
 
 def start_of_failure(received: ReceivedRequest, record: RequestRecord, exchange: ExchangeCore | None) -> Start:
-    """The beginning of an answer that fails before any upstream has begun one."""
+    """Return the beginning of an answer that fails before any upstream has begun one."""
     if exchange is not None:
         return exchange.start_of_failure()
     return Start(id=answer_id(record), model=received.request.model, created=int(time()))

@@ -1,4 +1,4 @@
-"""Prompt prefixes (tools and system text) that came recently: they are worth a place in the prompt cache."""
+"""Prompt prefixes (tools and system text) that were used recently: they are worth caching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RecentPrefixes:
         self._seen: OrderedDict[int, float] = OrderedDict()
 
     def note(self, key: int, now: float) -> bool:
-        """Record a prefix. Returns whether it came before within its lifetime."""
+        """Record a prefix. Returns whether it was recorded before, within its lifetime."""
         before = self._seen.pop(key, None)
         self._seen[key] = now
         if len(self._seen) > MAX_PREFIXES:

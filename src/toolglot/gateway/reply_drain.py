@@ -21,7 +21,7 @@ DRAIN_SECONDS = 1.0
 class ReplyDrain(Struct, eq=False):
     """Discards the rest of a reply. A reply that does not end is abandoned.
 
-    The reply comes to this receiver, or a task reads it.
+    Either this receiver gets the reply, or a task reads it.
     """
 
     _sweep: DriverSweep
@@ -37,7 +37,7 @@ class ReplyDrain(Struct, eq=False):
         self._sweep.add(self)
 
     def give_up(self) -> list[asyncio.Task[None]]:
-        """Give up what the upstream still sends. Returns the task that is canceled by it."""
+        """Abandon the rest of the reply. Returns the task that this cancels."""
         tasks = [] if self._task is None else [self._task]
         if self._sending is not None:
             self._sending.abort()

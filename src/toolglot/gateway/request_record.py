@@ -21,7 +21,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     method: str
     path: str
     started: float
-    """Monotonic seconds, as are the other times."""
+    """Monotonic seconds, like the other times."""
     admitted: bool = True
     """The caller had access to a route that is not open to everyone."""
     route: str = ""
@@ -44,7 +44,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     """One successful call answered it, on its connection. Such requests are counted in batches."""
     status: int = 0
     error: str | None = None
-    """The kind of the client's error, also inside a stream."""
+    """The kind of the client's error, including errors inside a stream."""
     message: str | None = None
     """The message of the client's error."""
     calls: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""One timer for all drivers of a server, and for what they leave behind: each is looked at about once a second."""
+"""One timer for all drivers of a server and for the work they leave behind: each is checked about once a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("toolglot.server")
 
 INTERVAL = 1.0
 CLEARING = 0.004
-"""Seconds at a time that are spent on clients that have gone: a thousand may go at once, and others are waiting."""
+"""Seconds per run spent on disconnected clients: a thousand may disconnect at once, and others are waiting."""
 
 
 class DriverSweep:
@@ -44,7 +44,7 @@ class DriverSweep:
         self._open.discard(driver)
 
     def leave(self, driver: CallbackDriver) -> None:
-        """The client has disconnected: clean up when there is time."""
+        """The client has disconnected: clean up later, in the sweep."""
         self._open.discard(driver)
         self._left.append(driver)
         if self._clearing is None:
@@ -73,13 +73,13 @@ class DriverSweep:
             self._timer = loop.call_later(self._interval(), self._tick)
 
     def stop(self, error: ApiError) -> None:
-        """The server shuts down and waits no longer."""
+        """Stop all drivers: the server shuts down and no longer waits."""
         for driver in list(self._open):
             _done(partial(driver.stop, error))
 
 
 def _done(work: Callable[[], None]) -> None:
-    """What is done for one of many: a fault in it must not cost the others their turn."""
+    """Run one of many jobs: an exception in it must not stop the others."""
     try:
         work()
     except Exception:

@@ -51,7 +51,7 @@ class RequestTargets(Struct, eq=False):
     states: ReasoningState
     prefix: PrefixHashing
     _repeats: dict[int, bool] | None = None
-    """Whether the prompt's beginning has come before, by its key."""
+    """Whether the beginning of the prompt was seen before, by its key."""
 
     @classmethod
     def of(
@@ -112,7 +112,7 @@ class RequestTargets(Struct, eq=False):
         *,
         was_refused: bool = False,
     ) -> Steps[ExchangeTranslation]:
-        """A new exchange with the upstream's request in it. Raises what `ExchangeCore.request_of` does."""
+        """Create an exchange with the upstream's request in it. Raises the same as `ExchangeCore.request_of`."""
         received, record = self.received, context.record
         size = len(received.body)
         known = NO_CONVERSATION_STATE
@@ -130,7 +130,7 @@ class RequestTargets(Struct, eq=False):
         except ToolglotError:
             context.exchange = exchange
             raise
-        context.exchange = exchange  # not before: somebody may read its receipt while it is being written
+        context.exchange = exchange  # not earlier: another reader may see the receipt while it is being written
         assert exchange.sent is not None
         record.upstream, record.upstream_dialect = upstream.name, upstream.dialect.name
         record.upstream_model = exchange.sent.model
@@ -149,7 +149,7 @@ class RequestTargets(Struct, eq=False):
     def _look_up(
         self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None
     ) -> Steps[ConversationState]:
-        """What is stored of the conversation, for this target."""
+        """Look up the stored state of the conversation, for this target."""
         received = self.received
         client, request, size = received.client, received.request, len(received.body)
         known = NO_CONVERSATION_STATE
@@ -196,7 +196,7 @@ class RequestTargets(Struct, eq=False):
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
-        """Whether the request's tools and system text came before, a short time ago. Noted once for each target."""
+        """Whether the request's tools and system text were sent recently. Recorded once for each target."""
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
@@ -205,14 +205,14 @@ class RequestTargets(Struct, eq=False):
         return self._repeats[key]
 
     def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """The headers of the answer; those of the receipt alone while no upstream has answered."""
+        """Return the headers of the answer; only those of the receipt while no upstream has answered."""
         translation, exchange = context.translation, context.exchange
         if upstream_headers is not None and isinstance(translation, ExchangeTranslation):
             return translation.client_headers(upstream_headers)
         return headers.describe_receipt(Receipt() if exchange is None else exchange.receipt)
 
     def note(self, context: FlowContext) -> None:
-        """Put the usage and the stop reason of the answer into its record."""
+        """Write the usage and the stop reason of the answer into its record."""
         record, stream, translation = context.record, context.stream, context.translation
         if isinstance(stream, StreamTranslation):
             record.usage = stream.usage
@@ -229,7 +229,7 @@ class RequestTargets(Struct, eq=False):
 
 
 def _encode_request(exchange: ExchangeCore, received: ReceivedRequest, refusals: Iterable[ApiError]) -> bytes:
-    """The upstream's request, changed for what the model has refused before."""
+    """Encode the upstream's request, without the parts that the model has refused before."""
     body = exchange.request_of(received.request, received.body)
     for refusal in refusals:
         assert exchange.sent is not None
@@ -246,8 +246,8 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """The error that a stream of this dialect begins with, if it does. A call that cannot be run is none: that is how
-    the answer ends, however much of it came at once."""
+    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
+    does not count: the answer ends with it, even if all of it arrived at once."""
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -261,7 +261,7 @@ def _head_of(call: UpstreamCall, upstream: Upstream, transport: HttpTransport) -
 
 
 MOST_CALL_HEADS = 64
-"""Clients choose the names of models, and some paths contain them."""
+"""Limited, because clients choose model names, and some paths contain them."""
 
 
 class ExchangeTranslation(Struct, eq=False):
@@ -281,7 +281,7 @@ class ExchangeTranslation(Struct, eq=False):
     _was_refused: bool
     """The upstream has refused the request because of its tools, which are text now."""
     _remedied: tuple[ApiError, ...] = ()
-    """Refusals against which a remedy without loss was applied."""
+    """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0
     _reply_headers: Mapping[str, str] = {}
     """The headers of the upstream's last reply."""
@@ -404,7 +404,7 @@ class ExchangeTranslation(Struct, eq=False):
 
     def release(self) -> None:
         self.body, self._hash_next = b"", None
-        if self.size <= LARGE:  # the parts of a large request are dropped in a thread, when its answer is over
+        if self.size <= LARGE:  # the parts of a large request are dropped in a thread, when its answer has ended
             self.exchange.release_request()
             self._targets.received.body = b""
 
@@ -438,7 +438,7 @@ class _RecordingTransport:
 
 
 class _ReplayKeepingTransport:
-    """Keeps what an upstream wants back with the next turn of the conversation."""
+    """Stores the state that an upstream needs back with the next turn of the conversation."""
 
     def __init__(self, inner: Transport, replays: ConversationReplay, exchange: ExchangeCore) -> None:
         self._inner = inner

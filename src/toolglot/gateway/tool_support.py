@@ -1,7 +1,7 @@
 """A cache of the models that support tools. The store has the permanent copy.
 
-A failure of the store is not an error: the knowledge then lasts until the gateway ends. What another process stores
-(`toolglot doctor`) is seen within a minute.
+A failure of the store is not an error: the knowledge then lasts until the gateway ends. Entries of another process
+(`toolglot doctor`) are seen within a minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ToolSupport:
 
     def is_outdated(self, upstream: Upstream, model: str) -> bool:
         """Whether the store may have newer knowledge about this model."""
-        # All models of such a vendor support tools: the store has nothing but refusals seen here.
+        # All models of such a vendor support tools: the store has only refusals seen here.
         if upstream.native_tools:
             return False
         known = self._known.get((upstream.base_url, model))

@@ -120,7 +120,7 @@ class LintReport:
 
 
 class LintRules(Struct, frozen=True, kw_only=True):
-    """What one dialect adds to the common rules."""
+    """Rules that one dialect adds to the common ones."""
 
     rules: Mapping[str, str] = {}
     """The descriptions of its rules, by name."""
@@ -165,7 +165,7 @@ def is_bare_error(frame: LintFrame) -> bool:
 
 
 def plain(value: Any) -> int | str | None:
-    """Return a value that can be compared and hashed, whatever was recorded."""
+    """Return a value that can be compared and hashed, for any recorded value."""
     return value if value is None or isinstance(value, (int, str)) else repr(value)
 
 

@@ -40,7 +40,7 @@ def claim_kept(owner: str, *, as_well: bool = False) -> str:
 
 
 def without_kept_claim(line: ReceiptLine, owner: str) -> ReceiptLine | None:
-    """A receipt line after the state could not be kept. None if it says nothing else."""
+    """A receipt line after the state could not be kept. None if nothing else remains in it."""
     for as_well in (True, False):
         claim = claim_kept(owner, as_well=as_well)
         if line.severity == "note" and line.why.endswith(claim):

@@ -269,7 +269,7 @@ class HistoryCutter:
         self._put_back(put_back)
 
     def _first_role(self) -> str:
-        """Role of the first remaining message, system messages aside; empty if there is none."""
+        """Role of the first remaining message, ignoring system messages; empty if there is none."""
         messages = self._messages
         while self._head < len(messages) and (
             self._head in self.gone or messages[self._head].role in INSTRUCTION_ROLES

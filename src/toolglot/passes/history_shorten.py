@@ -86,8 +86,8 @@ def _marker(missing: int, total: int) -> str:
 def _shorten_content(
     content: tuple[Block, ...], sizes: list[int], limit: int
 ) -> tuple[int, tuple[Block, ...], Text | None]:
-    """Shorten the content of a result. Returns the number of bytes removed, the remaining content, and the text in it
-    that says so."""
+    """Shorten the content of a result. Returns the number of bytes removed, the remaining content, and the notice in
+    it."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))
     if total <= limit or total <= limit + sum(map(_spare, content)) or room < 0:  # no room even for the marker

@@ -84,7 +84,7 @@ def _all_ids(request: Request) -> Iterator[str]:
 
 def _with_names(request: Request, history: ToolHistory, context: Context) -> Request:
     """The request with the names of calls on their results, where ids alone tell whose they are."""
-    # Where calls and results are in pairs, their lists are parallel.
+    # If calls and results are in pairs, their lists are parallel.
     calls = _calls_of_results(history) if context.features & features.UNPAIRED else history.calls
     results = [
         result

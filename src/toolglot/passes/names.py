@@ -65,7 +65,7 @@ class _DeclaredNames(Struct, frozen=True):
     upstream: dict[Key, Key]
     namespaces_of: dict[str, list[str | None]]
     originals: dict[str, OriginalTool]
-    """As the client calls them, by the names that they have upstream."""
+    """The client's tool names, by the upstream's names."""
     tools: tuple[Tool | Opaque, ...]
     lines: tuple[ReceiptLine, ...]
     unchanged: frozenset[str]
@@ -159,7 +159,7 @@ class _NameAssigner:
             mark = digest(key[0] or "", key[1], *([salt] if salt else []))[:8]
             new = (namespace, f"{clean[: self._rules.max_length - 9]}_{mark}")
             salt += 1
-            if salt > 16:  # a rule that nothing satisfies; the upstream will say so
+            if salt > 16:  # a rule that nothing satisfies; the upstream will report it
                 break
         return new
 

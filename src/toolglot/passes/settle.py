@@ -1,11 +1,12 @@
 """Make the end of a response consistent with its content.
 
 Upstreams send `stop` with tool calls, so that no agent runs them, and `tool_calls` without any, so that agents wait
-forever (bifrost #6123, opencode2api #27). The actual content decides the stop reason, and the receipt notes the
+forever (bifrost #6123, opencode2api #27). The actual content determines the stop reason, and the receipt notes the
 correction. A stop by length or by a filter is never masked.
 
 A call whose arguments are not a JSON object at its end was truncated or garbled. It is marked, so that it is not run.
-If the response was truncated, its stop reason shows it. Otherwise the client's wire format decides (`broken_calls`):
+If the response was truncated, its stop reason shows it. Otherwise it depends on the client's wire format
+(`broken_calls`):
 
 - Arguments are text: the client gets them unchanged, since the text itself shows that the call cannot be run.
 - A call is written once it is complete: the client gets a text instead, and the matching stop reason if it has one,

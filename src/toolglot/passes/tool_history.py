@@ -20,8 +20,8 @@ _id_of_result = attrgetter("call_id")
 
 
 class ToolHistory:
-    """The calls and results of messages, in order, and their places: message and block. `is_flat`: no call
-    and no result stands inside of a result."""
+    """The calls and results of messages, in order, and their places: message and block. `is_flat`: no result contains a
+    call or a result."""
 
     __slots__ = ("call_places", "calls", "has_own_ids", "is_flat", "messages", "places", "results", "used_ids")
 

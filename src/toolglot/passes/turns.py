@@ -46,7 +46,7 @@ def group(request: Request, context: Context) -> Request:
         request = with_messages(request, _join_pieces(request.messages))
     if context.features & features.BLANK and _has_blanks(request.messages):
         request = _without_emptiness(request, context)
-    # A dialect's own grouping is legal, whatever it is.
+    # A dialect's own grouping is always legal.
     messages = request.messages
     if context.source != context.target:
         turns = _merge_roles(split_results(messages, context), context)
@@ -194,7 +194,7 @@ def _is_idle(block: Block, target: str) -> bool:
 
 
 def _held_state(block: Block, target: str) -> bool:
-    """Is this an empty text that was there for the state of another model alone?"""
+    """Whether this is an empty text that only carried the state of another model."""
     if not isinstance(block, Text) or block.text:
         return False
     return any(not key.startswith("$") for owner, fields in block.native.items() if owner != target for key in fields)

@@ -57,7 +57,7 @@ def answer_id(request_id: str) -> str:
 
 
 def recorded_start(recording: Recording) -> Start | None:
-    """Return how the recorded answer begins, as its client reads it; None if there is none."""
+    """Return the beginning of the recorded answer, as its client reads it; None if there is no answer."""
     if recording.response is None or recording.response.status != 200 or not recording.pieces:
         return None
     return first_start(recording.head.client, recording.body)

@@ -142,7 +142,7 @@ def _dialect(asked: UpstreamRequest | SentRequest | None) -> Any:
 def _compare_answers(recording: Recording, outcome: RerunOutcome) -> list[Difference]:
     """Compare byte by byte: the same client gets the same answer."""
     if recording.response is None:
-        return []  # nothing was sent to the client any more
+        return []  # nothing more was sent to the client
     then = recording.response.status
     if outcome.left and not outcome.status:
         return []  # the client disconnected, as it did then, after nothing but keep-alives

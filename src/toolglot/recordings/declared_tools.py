@@ -1,4 +1,4 @@
-"""The names of the tools that a request declares: recordings keep them, whatever a pattern matches."""
+"""The names of the tools that a request declares: recordings keep them even if a pattern matches."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def compare_streams(
     before, after = frames(then, keepalive, framing), frames(now, keepalive, framing)
     if begun:
         if before and not before[-1].endswith((framing.end, b"\r\n\r\n")):
-            before.pop()  # half an event
+            before.pop()  # a partial event
         after = after[: len(before)]
     found: list[Difference] = []
     shorter = min(len(before), len(after))

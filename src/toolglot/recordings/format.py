@@ -71,7 +71,7 @@ class RecordingHead(RecordingLine, frozen=True, kw_only=True, omit_defaults=True
     client: str = ""
     """The client's dialect."""
     model: str = ""
-    """As the client named it."""
+    """The model's name in the client's request."""
     stream: bool = False
     key: str | None = None
     """The label of the client's key."""
@@ -110,7 +110,7 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state_put_back: bool = False
     """Stored state was added to the request."""
     conversation_put_back: bool = False
-    """What the upstream itself had sent of the conversation was added, too."""
+    """The upstream's own earlier messages of the conversation were added."""
     cache_marks: Literal["auto", "always", "never"] = "never"
     """When to set prompt cache breakpoints for clients that set none."""
     prefix_repeats: bool = False

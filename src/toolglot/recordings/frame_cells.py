@@ -24,7 +24,7 @@ IGNORED_MEMBERS = frozenset(
     modelVersion responseId createTime native_finish_reason provider type role stop_sequence annotations task_id
     request_id""".split()  # noqa: SIM905
 )
-"""Members that every frame of a stream repeats, or that say nothing by themselves."""
+"""Members that every frame of a stream repeats, or that carry no information on their own."""
 WRAPPER_MEMBERS = (
     ("client_actions.actions[0].add_messages_to_task.messages[0].", "add."),
     ("client_actions.actions[0].append_to_message_content.message.", "append."),

@@ -254,4 +254,4 @@ TOOL_NAME_MEMBERS = frozenset({"name", "allowedFunctionNames", "allowed_function
 INDEX_MEMBERS = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
 """Members whose numbers say which parts of an answer belong together."""
 MAX_INDEX_DIGITS = 5
-"""Digits of such a number: a longer one is no index, whatever its member is called."""
+"""Digits of such a number: a longer one is not an index, regardless of its member's name."""

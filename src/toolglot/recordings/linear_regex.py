@@ -169,7 +169,7 @@ class _Automaton:
         self.lazy = False
         self._first = 1 << self._sequence(tree, flags, 0)
         self._behind = [sum(1 << state for state in {*behind}) for behind in self._next]
-        # Where each state leads without a character, inside of a word and at its boundary.
+        # The states that each state leads to without a character, inside of a word and at its boundary.
         self._reached = tuple(
             [self._epsilon_closure(state, at) for state in range(len(self._next))] for at in (False, True)
         )
@@ -347,7 +347,7 @@ _CATEGORIES: dict[Any, Test] = {
 
 
 def _test(kind: Any, value: Any, flags: int) -> Test:
-    """Return a character test. Non-ASCII letters and digits match whatever `(?a)` says: this finds more."""
+    """Return a character test. Non-ASCII letters and digits match even with `(?a)`: this finds more."""
     if kind is kinds.ANY:
         return (lambda character: True) if flags & re.DOTALL else (lambda character: character != "\n")
     if kind is kinds.IN:

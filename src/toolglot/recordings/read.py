@@ -59,7 +59,7 @@ class Recording(Struct, kw_only=True):
     response: ClientResponse | None = None
     pieces: list[ClientData] = field(default_factory=list)
     reads: list[StoreRead] = field(default_factory=list)
-    """What the store had."""
+    """State that was read from the store."""
     at_hand: ServedTools | None = None
     """The MCP servers for this exchange, if any; earlier versions do not record them."""
     progress: list[ServedProgress] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Recording(Struct, kw_only=True):
 
     @property
     def body(self) -> bytes:
-        """What the client got."""
+        """The body that the client received."""
         return b"".join(piece.data for piece in self.pieces)
 
 

@@ -83,8 +83,8 @@ _SHORTENED = ("…", "\\u2026")
 _QUERY = re.compile(r"([?&])([^=&#?]*)=([^&#]*)")
 _URL_USER = re.compile(r"(?<=//)[^/?#@]*@")
 STATE_SEAL = "toolglot\0"
-"""Beginning of an envelope with reasoning state, inside its base64. A secret that is a part of it is not searched in
-base64: without its seal no envelope could be opened any more."""
+"""Beginning of an envelope with reasoning state, inside its base64. A secret that is a part of it is not searched for
+in base64: without its seal no envelope could be opened."""
 
 
 class RedactedBody(NamedTuple):
@@ -296,7 +296,7 @@ class BodyRedactor:
 
     def __init__(self, redactor: Redactor, *, binary: bool = False, held: int = MAX_HELD_LINE) -> None:
         self.numbers: list[int] = []
-        """As in `RedactedBody`."""
+        """See `RedactedBody`."""
         self._redactor = redactor
         self._binary = binary
         self._most = held
@@ -486,7 +486,7 @@ MIN_PREFIX = 6
 
 
 class SecretPrefixes:
-    """Looks at each character of a text once, however many secrets and marks there are. It goes backwards from a mark
+    """Scans each character of a text once, regardless of the number of secrets and marks. It goes backwards from a mark
     as long as every six characters occur in some secret, up to six with which one begins. That is slightly too much if
     several secrets have parts in common, and never too little."""
 

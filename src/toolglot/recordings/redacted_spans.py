@@ -46,7 +46,8 @@ _DIGIT = re.compile(rb"[0-9\]]")
 _VOLATILE = re.compile(rb"\((?:time|id|seconds)\)")
 """Placeholder that `normalize_volatile` inserts."""
 _NINES = re.compile(r"[90.,:eE+\s\[\]{}-]+")
-"""What a number becomes, several with the text between them, or a part: nines, and zeros in its exponent."""
+"""Replacement of a number, of several numbers with the text between them, or of a part of one: nines, and zeros in the
+exponent."""
 _ONE_NUMBER = re.compile(r"(?:(?<![0-9A-Za-z])[+-])?[0-9]+(?:,[0-9]{3}(?![0-9]))*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 

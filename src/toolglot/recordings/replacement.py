@@ -106,7 +106,7 @@ def number_of_nines(number: str) -> str:
 
 
 def _widen_to_escapes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Extend the range to whole JSON escapes: half of one would form a wrong escape with what follows."""
+    """Extend the range to whole JSON escapes: a partial escape would form a wrong one with the text after it."""
     if (inside := _split_escape_start(text, end)) is not None:
         slashes = _SLASHES.match(text, inside)
         assert slashes is not None

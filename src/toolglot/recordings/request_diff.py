@@ -1,7 +1,7 @@
 """Compare the JSON of two requests in different dialects, line by line.
 
 Two APIs have other names and another nesting for the same content, so a line counts as the same if its name and value
-are also in the other request, and as moved if only its value is. What remains is in one request alone: left out, or
+are also in the other request, and as moved if only its value is. The rest is in only one of the requests: left out, or
 added. An object or array is compared by its name and by what it contains. Values are looked up, not aligned: time is
 linear.
 """
@@ -21,7 +21,7 @@ from toolglot.wire import json
 LineMark = Literal["", "same", "moved", "only"]
 """A line without a value has none."""
 MIN_MOVED_CHARS = 3
-"""A shorter value, such as `5` or `true`, says nothing without its name."""
+"""A shorter value, such as `5` or `true`, is not distinctive without its name."""
 _MEMBER = re.compile(r'(\s*+)(?:("(?:[^"\\]++|\\.)*+"): ?)?(.*)', re.DOTALL)
 
 

@@ -32,7 +32,7 @@ from toolglot.translate import ExchangeCore
 
 
 class PassChange(Struct, frozen=True):
-    """What a pass did to the request."""
+    """The change that a pass made to the request."""
 
     name: str
     lines: tuple[ReceiptLine, ...]

@@ -74,7 +74,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     about: str
     body: Cell
     lines: tuple[str, ...] = ()
-    """What was done to it."""
+    """The actions on it."""
     receipt: tuple[ReceiptLine, ...] = ()
     results: tuple[Cell, ...] = ()
     """Tool results sent with the request."""
@@ -83,7 +83,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
 class Timeline(Struct, kw_only=True):
     title: str
     facts: list[tuple[str, str]] = field(default_factory=list)
-    """What it is about, each with its name."""
+    """The objects it concerns, each with its name."""
     client: str
     upstream: str
     requests: list[TimelineRequest] = field(default_factory=list)

@@ -34,7 +34,7 @@ _FORM_SPACE = re.compile(r"=[\w.%*-]+\+")
 _BASE64 = "[A-Za-z0-9+/_-]"
 _INDENT = f"[ \t]{{0,32}}(?={_BASE64})"
 _LINE_WRAP = re.compile(rf"\n(?<={_BASE64}{{16}}\n){_INDENT}|\r\n(?<={_BASE64}{{16}}\r\n){_INDENT}")
-"""Where a line of base64 continues on the next one, as in mail."""
+"""Line break inside base64, where it continues on the next line, as in mail."""
 _ESCAPED_WRAPS = {
     "\\n": re.compile(rf"\\n(?<={_BASE64}{{16}}\\n)"),
     "\\r\\n": re.compile(rf"\\r\\n(?<={_BASE64}{{16}}\\r\\n)"),

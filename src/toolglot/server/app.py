@@ -103,14 +103,14 @@ class App:
             if name := DIALECTS[find_client_dialect(incoming, match)].headers.request_id:
                 incoming.default_headers[name] = incoming.record.id
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
-        except BaseException as failure:  # also a cancellation, which may mean that the time to drain is over
+        except BaseException as failure:  # also a cancellation, which may mean that the drain time has elapsed
             if (error := error_replies.describe_failure(failure, incoming.record)) is None:
                 raise
             receipt = failure.receipt if isinstance(failure, (FailedError, LossError)) else None
             await self._fail(incoming, match, error, receipt)
 
     def _refuse(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
-        """Check access and limits. Only the matched route decides; a path that is not known to be open needs a key."""
+        """Check access and limits. Only the matched route matters; a path that is not known to be open needs a key."""
         guard = incoming.gateway.guard
         decision = guard.check(incoming.method, incoming.headers)
         incoming.extra_headers |= decision.headers

@@ -1,11 +1,11 @@
 """A limit on the memory of all request bodies together.
 
-A body is in memory in several forms until its answer is over: as received, as text, as values, and as sent to the
+A body is in memory in several forms until its answer has ended: as received, as text, as values, and as sent to the
 upstream. The memory is estimated while the body arrives, and charged to a budget that all requests of a process share.
 If there is no room, reading pauses for a bounded time; then the request is refused, and its client can try again. Small
 bodies are not counted: the limit on concurrent requests bounds them.
 
-A body is admitted when there is room for its announced length, so that uploads do not block each other half way. Only
+A body is admitted when there is room for its announced length, so that uploads do not block each other midway. Only
 received bytes are charged. The announced rest counts while an upload makes progress: a slow upload reserves nothing.
 Uploads can still block each other if they announce no length or take more than it suggests. Then the youngest are
 refused until the oldest can continue; if the oldest waits for no other upload, it continues beyond the limit.
@@ -209,7 +209,7 @@ class BodyBudget:
                 self._grant()
 
     def _refuse_youngest(self) -> None:
-        """Refuse the youngest upload that waits half way, except the oldest one."""
+        """Refuse the youngest upload that is waiting midway, unless it is also the oldest."""
         for waiter in reversed(self._waiting):
             if not waiter.is_admission and not self._is_oldest(waiter.hold) and not waiter.granted.done():
                 waiter.granted.set_exception(NoRoomError())

@@ -29,7 +29,7 @@ _PLACEHOLDERS = frozenset(
     your-api-key your-key""".split()  # noqa: SIM905
 )
 """Placeholder keys: a plain word, or a key from an example. Clients send them where any key works (`toolglot launch`
-sends `toolglot`). Keys in the configuration are secrets whatever they look like."""
+sends `toolglot`). Keys in the configuration are always secrets."""
 _KEY_NAMES = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
 """Headers and query parameters that hold such a key."""
 

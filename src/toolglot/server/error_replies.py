@@ -67,7 +67,7 @@ def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
 def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError | None:
     """Convert an exception to the client's error; None if the client is gone and the exception should propagate.
 
-    A cancellation that the client did not cause comes from the server: its time to drain is over.
+    A cancellation that the client did not cause comes from the server: its drain time has elapsed.
     """
     match failure:
         case FailedError() | BodyError() | StoppedError():

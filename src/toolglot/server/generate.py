@@ -127,7 +127,7 @@ async def _send_answer(incoming: AsgiRequest, answer: ClientAnswer) -> None:
         except asyncio.CancelledError:
             if record.cancelled:
                 raise
-            # The client did not cause it, so the server did: its time to drain is over.
+            # The client did not cause it, so the server did: its drain time has elapsed.
             running.stop(DRAINING)
             await relay()
         result = running.result()
@@ -158,7 +158,7 @@ async def _send_answer(incoming: AsgiRequest, answer: ClientAnswer) -> None:
 
 @contextmanager
 def _cancelled_with_client(incoming: AsgiRequest) -> Iterator[None]:
-    """Cancel the work inside at once when the client goes away, whatever it is waiting for."""
+    """Cancel the work inside immediately when the client disconnects, at any await."""
     worker = asyncio.current_task()
     assert worker is not None
 

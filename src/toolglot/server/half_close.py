@@ -39,7 +39,7 @@ def is_reset(transport: asyncio.BaseTransport) -> bool:
 
 
 class DisconnectProbe:
-    """Checks whether the client of a half-closed connection is still there; aborts the connection if not.
+    """Checks whether the client of a half-closed connection is still connected; aborts the connection if not.
 
     Args:
         next_probe: bytes to write now; empty if the answer has no room for any.

@@ -99,7 +99,7 @@ def describe_receipt(receipt: Receipt) -> dict[str, str]:
 
 
 def first_losses(receipt: Receipt) -> tuple[str, ...]:
-    """Where the first losses are."""
+    """Return the locations of the first losses."""
     if not receipt.loss_count:
         return ()
     return tuple(islice([line.where for line in receipt if line.severity == "loss"], _MAX_LOSSES))

@@ -13,7 +13,7 @@ Requests of a connection are answered one at a time, and each gets at most one a
   POST of the JDK's HttpClient (Kludex/uvicorn#2722).
 - Beyond `connections`, a few `spare` ones are read for a short time, and only health paths are answered there; other
   requests get a 503. A new connection replaces the spare one that has waited longest without a request, so that a
-  probe is answered however many silent connections there are.
+  probe is answered regardless of the number of silent connections.
 - A client that half-closes its connection after its requests is answered (`half_close.py`).
 
 After an answer to a request that is still being sent, the connection is half closed and read for `linger` more seconds.
@@ -257,7 +257,7 @@ class HttpServerProtocol(TimeoutProtocol):
         return at
 
     def _possible_end(self, data: bytes, at: int) -> int:
-        """Where the head ends, or else the body; the end of the data if neither does."""
+        """Offset at which the head ends, or else the body; the end of the data if neither ends in it."""
         if self._body_left is not None:
             return min(at + self._body_left, len(data))
         if self._chunks is not None:

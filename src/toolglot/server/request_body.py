@@ -86,7 +86,7 @@ async def read_body(
     fields = dict(reversed(list(scope["headers"])))  # the first value of a repeated header counts
     decoder = _make_decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
     length = fields.get(b"content-length", b"0")
-    # Conversion of a very long number would take time; it is over any limit anyway.
+    # Conversion of a very long number would take time; it exceeds any limit anyway.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large_error(limits.body)
     if hold is not None:
@@ -194,7 +194,8 @@ def _gzip(first: bytes) -> _ZlibDecompressor:
 
 
 def _deflate(first: bytes) -> _ZlibDecompressor:
-    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes decide (RFC 1950)."""
+    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes tell which it is (RFC
+    1950)."""
     wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
     return zlib.decompressobj(15 if wrapped else -15)
 

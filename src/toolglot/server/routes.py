@@ -108,7 +108,7 @@ def find(method: str, path: str) -> Match | NoMatch:
         others += exact.values()
     for pattern, route in _PATTERNS:
         if (found := pattern.fullmatch(tail)) is not None:
-            # `models/m:generateContent` is not a model of that name, whatever the method: an earlier route matched.
+            # `models/m:generateContent` is not a model of that name, for any method: an earlier route matched.
             if route.method == wanted and not (route.action == "model" and others):
                 return _make_match(route, named_dialect, found.groupdict())
             # `models/m:generate` is a wrong verb, not a model with a wrong method.

@@ -5,7 +5,7 @@ Three checks, in this order. None uses a reconstructed URL:
 1. `Host`: the name under which the server was called. An unknown name may be a web page that lets its own name point at
    this machine (DNS rebinding): 421.
 2. `Origin`: the web page that calls. Programs send none and are not affected. A page of another origin must be in
-   `server.origins`, whatever it requests: 403, and no header that would let it read the answer.
+   `server.origins`, for any request: 403, and no header that would let it read the answer.
 3. The key: one of `server.keys`, in any of the headers that clients of any dialect use; else 401.
 
 A key is compared in constant time and never logged: logs get its label (`key-1` is the first in the configuration).

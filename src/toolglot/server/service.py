@@ -27,7 +27,7 @@ from toolglot.store import Store
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
 KEPT_CHARACTERS = 500
-"""Limits, as a client decides how long a receipt gets."""
+"""Limits, because clients control how long a receipt gets."""
 
 
 DatedReceipt = tuple[float, dict[str, Any]]

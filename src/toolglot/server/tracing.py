@@ -3,7 +3,7 @@
 An extra: `pip install .[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the variable for traces only) or
 `OTEL_TRACES_EXPORTER` says where spans go. OpenTelemetry's own variables control the rest: the sampler, the headers,
 the service's name. A span contains no conversation and no key; it is built from the request's `RequestRecord` when the
-request is over.
+request ends.
 """
 
 from __future__ import annotations

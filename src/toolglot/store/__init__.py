@@ -1,9 +1,9 @@
-"""What the gateway remembers between requests: responses, their conversations, and what models can do.
+"""State that the gateway keeps between requests: responses, their conversations, and what models can do.
 
 A `Store` keeps JSON as bytes and does not interpret it. Everything belongs to an `owner`, a name derived from the
-client's key; for any other owner it does not exist. What belongs together (a conversation, or all responses that
-continue one) is a thread. Threads are deleted as a whole, the least recently used first, when the store is full or they
-are too old, so that no conversation loses its beginning. Only what models can do belongs to no owner and no thread.
+client's key; for any other owner it does not exist. A conversation, or all responses that continue one, form a thread.
+Threads are deleted as a whole, the least recently used first, when the store is full or they are too old, so that no
+conversation loses its beginning. Only what models can do belongs to no owner and no thread.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class StoredTurn(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """What precedes a turn, oldest first: the items of a conversation, then responses."""
+    """The content before a turn, oldest first: the items of a conversation, then responses."""
 
     items: tuple[StoredItem, ...] = ()
     turns: tuple[StoredTurn, ...] = ()
@@ -102,7 +102,7 @@ class ItemPage(Struct, frozen=True):
 
 
 class ToolVerdict(Struct, frozen=True, kw_only=True):
-    """What was found out about a model, by a probe or because its server refused a request."""
+    """A finding about a model's tool support, from a probe or from a request that its server refused."""
 
     upstream: str
     """The address of the upstream, because its name may be given to another one."""
@@ -117,7 +117,7 @@ class ToolVerdict(Struct, frozen=True, kw_only=True):
 
 
 class StoredReplay(Struct, frozen=True, kw_only=True):
-    """What an upstream keeps of a conversation and expects back with its next turn, as of one answer."""
+    """Messages of a conversation that an upstream expects back with its next turn, as of one answer."""
 
     owner: str
     upstream: str
@@ -133,7 +133,7 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
 
 
 class StoredRounds(Struct, frozen=True):
-    """What happened before one answer and its client did not see: calls that were run, and their results."""
+    """Rounds before one answer that its client did not see: calls that were run, and their results."""
 
     hash: str
     """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
@@ -141,7 +141,7 @@ class StoredRounds(Struct, frozen=True):
 
 
 class StoredState(Struct, frozen=True, kw_only=True):
-    """What a model expects back with one answer: signatures, encrypted reasoning and the like."""
+    """State that a model expects back with one answer: signatures, encrypted reasoning and the like."""
 
     owner: str
     issuer: str

@@ -27,10 +27,10 @@ _FAILURES: dict[int, tuple[StoreFailure, str]] = {
 
 
 def as_store_error(error: Exception) -> StoreError:
-    """Convert any exception to a store failure with our own message: SQLite's may repeat what was to be stored.
+    """Convert any exception to a store failure with our own message: SQLite's message may quote the data.
 
     A damaged file raises more than `sqlite3.Error`: the module raises `UnicodeDecodeError` if SQLite's message quotes a
-    damaged name, and rows may contain values of other types than were written.
+    damaged name, and rows may contain values of unexpected types.
     """
     if isinstance(error, StoreError):
         return error

@@ -1,7 +1,7 @@
 """The tables, as migrations. A released migration is never changed: add another one.
 
-Triggers maintain the `bytes` of each thread and of all threads, so that they are right whatever deletes a row, in any
-process.
+Triggers maintain the `bytes` of each thread and of all threads, so that they stay correct regardless of what deletes a
+row, in any process.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ CREATE TABLE conversation_items (
 )
 """
 
-# What was found out about models. It belongs to no thread, and its number is limited.
+# Findings about models. It belongs to no thread, and its number is limited.
 _VERDICTS = """
 CREATE TABLE verdicts (
     upstream TEXT NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID
 """
 
-# What an upstream expects back of a conversation: the newest few of each.
+# Messages of a conversation that an upstream expects back: the newest few of each.
 _REPLAYS = """
 CREATE TABLE replays (
     owner TEXT NOT NULL,
@@ -110,7 +110,8 @@ CREATE TABLE rounds (
 )
 """
 
-# What a model expects back with an answer and its client may not keep. The answer is identified by its calls, or by
+# State that a model expects back with an answer but its client may not keep. The answer is identified by its calls, or
+# by
 # `hash`.
 _STATES = """
 CREATE TABLE states (

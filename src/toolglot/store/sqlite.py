@@ -42,7 +42,7 @@ NO_STORE = "none"
 """The path that means no store."""
 
 PRUNE_BATCH = 256
-"""Rows to delete in one go; other calls run in between."""
+"""Number of rows deleted per call; other calls run in between."""
 
 PRUNE_EVERY = 3600.0
 """Seconds after which a store that is only read is checked for expired data."""
@@ -84,7 +84,7 @@ def _open(path: str, max_bytes: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=OPEN_WAIT, isolation_level=None, check_same_thread=False)
     try:
         prepare_database(connection)
-        # The file always stays within its limit: half as much again is for indexes and half-empty pages.
+        # The file always stays within its limit: another 50% is reserved for indexes and half-empty pages.
         connection.execute(f"PRAGMA max_page_count = {(max_bytes * 3 // 2 + _SPARE_BYTES) // _PAGE}").fetchall()
         connection.execute(f"PRAGMA journal_size_limit = {_SPARE_BYTES}").fetchall()
         connection.execute("PRAGMA busy_timeout = 0").fetchall()

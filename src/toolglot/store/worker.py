@@ -84,11 +84,11 @@ class StoreWorker:
             closing, self._closed = not self._closed, True
         if closing:
             try:
-                # Nobody waits in another loop any more; its calls are in the thread's queue, before the last.
+                # No other loop is waiting; its calls are in the thread's queue, before the last.
                 loop = asyncio.get_running_loop()
                 waiting = [call for call in self._calls if not call.done() and call.get_loop() is loop]
                 await asyncio.gather(*waiting, return_exceptions=True)
-                # Not subject to the queue limit: it is the last, however many wait before it.
+                # Not subject to the queue limit: it is the last, regardless of how many wait before it.
                 await asyncio.shield(asyncio.wrap_future(self._thread.submit(run_as_store_call, last)))
             finally:
                 self._thread.shutdown(wait=False)
@@ -108,7 +108,7 @@ class StoreWorker:
             failure = error
         with self._lock:
             self._waiting -= 1
-        with suppress(RuntimeError):  # the loop is closed: no task waits any more
+        with suppress(RuntimeError):  # the loop is closed: no task is waiting
             call.loop.call_soon_threadsafe(self._settle, call, result, failure)
 
     def _settle(self, call: _QueuedCall, result: Any, failure: BaseException | None) -> None:

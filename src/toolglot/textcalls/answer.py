@@ -4,12 +4,12 @@ It runs first, so that the later passes (stop reason, names, ids) see the calls 
 passed on at once. Native blocks of the upstream pass unchanged, in their place.
 
 A call that cannot be run is bad: its tool is unknown, or its arguments are invalid or unreadable. The exchange's
-settings decide how to handle it. If the model is to be asked again, everything from the first call on is held until the
-end of the answer, because the client must not see a call that will be withdrawn.
+settings determine how it is handled. If the model is to be asked again, everything from the first call on is held until
+the end of the answer, because the client must not see a call that will be withdrawn.
 
-An unreadable call cannot be passed on, whatever the settings. In a stream its beginning was already sent, and an error
-is the only end that no client misreads. A whole answer shows it as text, with what the model wrote. A call that a limit
-cut off is different: the stop reason explains it. A leaked call is held until its end, and stays text if it is
+An unreadable call cannot be passed on under any setting. In a stream its beginning was already sent, and an error
+is the only end that no client misreads. A whole answer shows it as text, exactly as the model wrote it. A call that a
+limit cut off is different: the stop reason explains it. A leaked call is held until its end, and stays text if it is
 incomplete.
 """
 
@@ -361,7 +361,8 @@ class TextAnswerPass:
         return self._emit_in_place(bad) if kind == "unreadable" and self._whole else self._close_call(complete=complete)
 
     def _restore_text(self, engine: LeakedCallReader, why: str) -> Sequence[Event]:
-        """Restore the text of a leaked call. What follows is text as well: half a string may contain anything."""
+        """Restore the text of a leaked call. Everything after it is text as well: an unterminated string may contain
+        anything."""
         self._receipt.note(
             f"content[{self._index}]", f"call of {self._name}", f"it is incomplete and stays text: {why}"
         )

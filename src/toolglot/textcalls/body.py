@@ -4,9 +4,9 @@ The engine passes the text from where the body stopped. The body reads as far as
 stopped. The rest is passed again with more text after it, so it must be short: a body buffers text itself, in pieces.
 It never looks before `at`.
 
-`state` is `open` while the body needs more text, `done` when it is over (also if a call was cut), and `refused` if this
-is no call after all. That is possible only before its first `sink.start`: the engine then treats everything since the
-opener as text.
+`state` is `open` while the body needs more text, `done` when it has ended (even if a call was truncated), and `refused`
+if this is not a call after all. That is possible only before its first `sink.start`: the engine then treats everything
+since the opener as text.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def skip_to_mark(marks: MarkSet, text: str, at: int) -> tuple[int, bool]:
 
 
 WAIT: Final = -1
-"""Returned by a step of a `LiteralBody` if more text decides."""
+"""Returned by a step of a `LiteralBody` that needs more text."""
 
 
 class LiteralBody:

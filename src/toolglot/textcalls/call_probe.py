@@ -56,7 +56,7 @@ class CallProbe:
         refused: Sequence[CallSyntax] = (),
         depth: int = 0,
     ) -> ProbeOutcome:
-        """Return what the mark at `at` opens. The first meaning that is not ruled out decides. `last`: nothing follows;
+        """Return what the mark at `at` opens: the first meaning that is not ruled out. `last`: nothing follows;
         `refused` are the calls that were tried here without success."""
         for meaning in self._vocabulary.meanings[mark]:
             if meaning.kind == "call" and meaning.call not in refused:
@@ -129,7 +129,7 @@ class CallAttempts:
         self._call, self._start, self._held = call, start, [text]
 
     def read(self, text: str, at: int, end: int, *, begun: bool) -> None:
-        """The body has read from `at` to `end`. `begun`: nothing of it can be withdrawn any more."""
+        """The body has read from `at` to `end`. `begun`: none of it can be withdrawn."""
         if begun:
             self._held = None
         elif self._held is not None:

@@ -33,8 +33,8 @@ Coerced = tuple[str, str | None]
 def coerce_value(
     raw: str, schema: Any, *, untyped: Literal["string", "json"] = "string", work: WorkBudget | None = None
 ) -> Coerced:
-    """Return the JSON text of `raw`, and a note if it does not match `schema` or had to be repaired. `untyped` decides
-    about a value without a type in the schema: a string, or JSON if it parses as JSON."""
+    """Return the JSON text of `raw`, and a note if it does not match `schema` or had to be repaired. `untyped`
+    determines how a value without a type in the schema is read: a string, or JSON if it parses as JSON."""
     member = _enum_member(raw, schema)
     if member is not None:
         return member, None

@@ -18,7 +18,7 @@ _HIGH = re.compile("[\ud800-\udbff]")
 
 
 class _NoContinuationError(Exception):
-    """What was sent does not lead to the value."""
+    """No continuation of the text already sent leads to the value."""
 
 
 def complete_json(emitted: str, value: Any) -> str | None:
@@ -231,7 +231,7 @@ def _string_rest(known: str, part: str, value: str) -> str | None:
 
 
 def _low_rest(known: str, part: str, value: str) -> str | None:
-    """Same, if the first half of a surrogate pair was sent last."""
+    """Same, if the high surrogate of a pair was sent last."""
     character = value[len(known) - 1 : len(known)]
     units = _units(character)
     if not value.startswith(known[:-1]) or len(units) != 12 or chr(int(units[2:6], 16)) != known[-1]:

@@ -410,7 +410,7 @@ class Engine:
         if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)):
             return False
         if self._last and len(text) - at > 2 and mark_set(self._closing.marks).begins(text, at):
-            at = len(text)  # half a closing mark
+            at = len(text)  # a partial closing mark
         mark = vocabulary.marks.match(text, at)
         if mark and vocabulary.calls.match(text, at) == mark:
             outcome = self._probe_mark(at, mark)

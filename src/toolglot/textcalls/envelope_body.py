@@ -32,7 +32,7 @@ from toolglot.textcalls.repaired_calls import emit_repaired_calls
 MAX_CALLS: Final = 1000
 """Maximum calls of one body. What follows is not part of it, so that the work for an answer is bounded."""
 SEPARATORS: Final = " \t\r\n;,"
-"""What may separate two envelopes."""
+"""Characters that may separate two envelopes."""
 _SEPARATOR = re.compile(f"[{SEPARATORS}]*+")
 
 
@@ -82,7 +82,7 @@ class EnvelopeBody:
 
     @property
     def _started(self) -> bool:
-        """Some call of this body has begun, so nothing can be refused any more."""
+        """Whether a call of this body has begun, so that nothing can be refused."""
         return self._opened.sink.calls > self._calls_before
 
     @property

@@ -17,7 +17,7 @@ from toolglot.textcalls.schemas import known_keys
 
 TOO_LONG: Final = "…"
 CALL_TYPES: Final = ('"function"', '"tool"', '"tool_call"', '"tool_use"', '"function_call"')
-"""Values of `type` that mark a call, whatever the tool declares."""
+"""Values of `type` that mark a call, regardless of the tool's declaration."""
 
 
 class OtherValue:
@@ -101,7 +101,7 @@ class EnvelopeMembers:
         return f"{before}{between}{self.after.text}"
 
     def begin(self) -> None:
-        """Begin the call once its name and its arguments are there."""
+        """Begin the call once its name and its arguments have arrived."""
         if self.name and self.index < 0 and self.arguments is not None:
             self.start()
             self.arguments.begin(self.index, self._opened.tools.get(self.name))
@@ -154,7 +154,7 @@ class EnvelopeMembers:
         return bool(classify_keys(self._others(), schema, call, given=True, empty=empty).problem)
 
     def _others(self) -> dict[str, str]:
-        """Omit values that say nothing, or nothing new."""
+        """Omit values that are empty or redundant."""
         names = [json.dumps(self.name, ensure_ascii=ascii_only) for ascii_only in (True, False)]
         idle = {"type": CALL_TYPES} | dict.fromkeys(self._opened.call.name_keys, names)
         return {key: value for key, value in self.others.items() if value != "null" and value not in idle.get(key, ())}

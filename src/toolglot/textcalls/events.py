@@ -15,7 +15,7 @@ and further ones, which only `Engine` yields:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
-    ("refused", mark)              the following text begins with this mark, a sure sign of a call that is none
+    ("refused", mark)              the following text begins with this mark, a sure sign of a call, but there is no call
     ("over", mark)                 a mark that ends the answer; what follows it is dropped
     ("unread", format)             the answer has too many marks: the following text was not searched for calls
 
@@ -90,7 +90,7 @@ class CallCut(NamedTuple):
 
 
 ParsedEvent: TypeAlias = TextPart | ReasoningTextPart | CallStart | ArgumentsPart | CallEnd | CallCut
-"""What `toolglot.textcalls.parser` yields."""
+"""Events that `toolglot.textcalls.parser` yields."""
 
 
 def merge_events(events: Sequence[CallEvent]) -> Sequence[CallEvent]:

@@ -21,7 +21,7 @@ class HeaderMatch(Struct, frozen=True):
 
 
 HeaderVerdict: TypeAlias = HeaderMatch | Literal["no", "wait"]
-"""`wait`: more text decides."""
+"""`wait`: more text is needed."""
 
 
 @lru_cache(maxsize=1024)
@@ -72,7 +72,7 @@ MessageRouting: TypeAlias = RoutedMessage | Literal["no", "wait"]
 
 
 def begins_with_message(messages: Messages | None, text: str, at: int, *, last: bool) -> bool | None:
-    """Tell whether the answer begins with the header of a message that has no opener. None: more text decides."""
+    """Tell whether the answer begins with the header of a message that has no opener. None: more text is needed."""
     if messages is None or not messages.at_start:
         return False
     starts = mark_set(tuple(start for start in messages.at_start if start))

@@ -57,7 +57,8 @@ _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _ESCAPES = {code: _ESCAPED.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
-"""What may come next. The order matters: first the states that allow a value, then those that allow a key."""
+"""The tokens that may come next. The order matters: first the states that allow a value, then those that allow a
+key."""
 
 
 @lru_cache(maxsize=256)
@@ -372,7 +373,7 @@ class JsonScan:
         return found.start() if found else -1
 
     def _closer_in(self, closers: MarkSet, text: str, at: int, end: int) -> int:
-        """Return where a closer followed by a line break is, or may be; `end` if there is none."""
+        """Return the offset of a closer followed by a line break, or of a possible one; `end` if there is none."""
         found = closers.search(text, at, end)
         while found is not None:
             if found.end() == len(text):

@@ -1,6 +1,6 @@
 """Restore the text of leaked calls that turn out to be broken.
 
-A model with native calls that writes half a call into its text has most likely made the same call natively, or is
+A model with native calls that writes a partial call into its text has most likely made the same call natively, or is
 writing about calls. Then only the text is broken, and it is shown unchanged.
 """
 
@@ -17,7 +17,7 @@ from toolglot.textcalls.grammar import Format
 
 
 class LeakedCallReader(Engine):
-    """An engine that keeps the text of a call until the call is over."""
+    """An engine that buffers the text of a call until the call ends."""
 
     def __init__(
         self,

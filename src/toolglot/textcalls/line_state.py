@@ -1,4 +1,4 @@
-"""What the text so far says about the position where reading continues."""
+"""State of the text so far that determines how reading continues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 LINE_PREFIXES = " \t\r>-*+0123456789.)"
-"""What may precede a code block on its line: white space, and the marks of quotations and lists."""
+"""Characters that may precede a code block on its line: white space, and the marks of quotations and lists."""
 _TICKS = re.compile(r"`++")
 
 
@@ -117,7 +117,7 @@ class CodeFence:
 
 
 def next_fence(text: str, at: int, tick: str, *, last: bool) -> tuple[int, str]:
-    """Return where the next fence of this character is, and the fence; empty if there is none, or if it may grow.
+    """Return the offset of the next fence of this character, and the fence; empty if there is none, or if it may grow.
     `last`: nothing follows."""
     found = _RUNS[tick].search(text, at)
     if found is None:

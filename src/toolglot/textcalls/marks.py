@@ -140,8 +140,8 @@ def looks_like_tag(mark: str) -> bool:
 
 def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool, last: bool) -> bool | None:
     """Tell whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
-    answer or, if it is an end tag, at its end. None: more text decides. `said`: part of the answer came before; `last`:
-    nothing follows."""
+    answer or, if it is an end tag, at its end. None: more text is needed. `said`: part of the answer came before;
+    `last`: nothing follows."""
     if not looks_like_tag(mark) or not said:
         return True
     if not mark.startswith("</"):
@@ -172,7 +172,7 @@ class ClosingMarks:
         self._brackets = 0
 
     def begin(self, call: CallSyntax | None, sections: tuple[str, ...]) -> None:
-        """The call is over; `sections` are the marks that end a section of calls."""
+        """The call has ended; `sections` are the marks that end a section of calls."""
         closers = call.closers if call else ()
         self.marks = (*closers, *sections)
         self._unclosed = set(self.marks)

@@ -119,7 +119,7 @@ class ParameterValue:
         if self._spacing == "exact":
             self._put(self._tail)
         elif self._begun and self._spacing == "lines" and self._tail == "\r":
-            self._put(self._tail)  # half a line break is content
+            self._put(self._tail)  # a partial line break is content
         elif not self._begun and self._spacing == "lines" and self._tail == "\r":
             self._parts.append(self._tail)
         if self._streams:

@@ -39,7 +39,7 @@ class PythonBody(LiteralBody):
         self._value: PythonValueReader | None = None
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
-        """A call ends with its parenthesis: whatever the list lacks, the finished calls are complete."""
+        """End the body. A call ends with its parenthesis, so finished calls are complete even if the list is not."""
         at = self.read(text, at)
         if self.state != "open":
             return at

@@ -74,7 +74,7 @@ def python_number(word: str) -> str | None:
 
 
 class TokenGap:
-    """What may separate two tokens: white space and comments."""
+    """Separators between two tokens: white space and comments."""
 
     __slots__ = ("_comment",)
 

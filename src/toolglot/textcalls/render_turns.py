@@ -300,7 +300,7 @@ def _can_join(before: Text | Thinking, block: Text | Thinking) -> bool:
 
 
 def _is_plain(block: Text | Thinking) -> bool:
-    """Tell whether a block is only text. Reasoning may be bound to a signature, whatever its note says."""
+    """Tell whether a block is only text. Reasoning may be bound to a signature, even if its note does not show one."""
     if isinstance(block, Thinking):
         return bool(block.text) and not any(fields.keys() - {"$field", "$twice"} for fields in block.native.values())
     return not block.citations and all(key.startswith("$") for fields in block.native.values() for key in fields)

@@ -214,7 +214,7 @@ def _with_choice(
     line = _choice_line(choice, apart)
     if choice is None or not line:
         return request
-    line = escape_marks(format_name, line, tools)  # undeclared names are whatever the client wrote
+    line = escape_marks(format_name, line, tools)  # undeclared names stay as the client wrote them
     apart.receipt.loss("tool_choice", _LOST[choice.mode], NOT_ENFORCED)
     return _merge_turn_line(instruct(request, line, apart), request)
 

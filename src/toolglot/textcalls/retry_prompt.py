@@ -77,7 +77,7 @@ class AttemptedCall(Struct, frozen=True):
 
 
 class RetryPrompt(Struct, frozen=True, kw_only=True):
-    """What is needed to ask a model again: its text so far, the calls in it, and their usage.
+    """The data needed to ask a model again: its text so far, the calls in it, and their usage.
 
     `before` is the number of earlier calls in the conversation, for formats that number calls. `tools` may be called.
     """

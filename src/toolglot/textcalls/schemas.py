@@ -1,4 +1,4 @@
-"""What a JSON Schema says about a value, as far as reading tool calls needs it.
+"""Queries on JSON Schemas, as far as parsing tool calls needs them.
 
 A schema node alone cannot resolve `$ref`: `Located` keeps the document with it.
 """

@@ -61,7 +61,7 @@ class EscapeRules(Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def _run_pattern(mark: str, whole: str) -> re.Pattern[str]:
-    """Match characters and complete escapes up to the end mark, or up to what may be its beginning."""
+    """Match characters and complete escapes up to the end mark, or up to a possible beginning of it."""
     quote = mark[0]
     inner = "" if mark == quote else f"|{quote}(?!{quote}{quote}|{quote}?\\Z)"
     return re.compile(rf"(?:[^{quote}\\]++{inner}|\\(?:{whole})|(?!))*+")
@@ -158,7 +158,7 @@ _NAME = re.compile(r"(?:\{([^{}'\"\n]{0,100}))?")
 
 
 def _code_escape(text: str, at: int) -> tuple[str, int] | None:
-    """Decode a character given by its code. A surrogate pair is one character; half of one is invalid."""
+    """Decode a character given by its code. A surrogate pair is one character; a lone surrogate is invalid."""
     letter = text[at + 1]
     end = at + 2 + _DIGITS[letter]
     digits = _HEX[letter].match(text, at + 2)

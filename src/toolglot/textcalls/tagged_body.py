@@ -77,7 +77,7 @@ class TaggedBody:
         self._before_opener = ""  # the end of the value's text, in which the mark of a call may have begun
         self._from_opener: StringIO | None = None  # the value's text from the first such mark on
         self._behind_closer: list[str] | None = None  # the value's text after a closer that did not end it
-        self._wrong = ""  # why the call cannot be run, whatever follows
+        self._wrong = ""  # why the call cannot be run, regardless of the rest
 
     def read(self, text: str, at: int) -> int:
         start = at

@@ -6,7 +6,7 @@ copies the dot, and a client would find it in its files. So a request's `Escapes
 restored mark can no longer open a call.
 
 A dot is ours if the broken mark surrounds it: the mark's first character before the dot, and the rest of it after the
-dot. Text is held back only from a dot on, and only until the rest of the mark has arrived or cannot arrive any more.
+dot. Text is held back only from a dot on, and only until the rest of the mark has arrived or can no longer arrive.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ Progress = Callable[[float, str], Awaitable[None]]
 
 
 class ModelAsker:
-    """Questions to the models of one gateway. `observe` is called with each when it is over."""
+    """Questions to the models of one gateway. `observe` is called with each when it ends."""
 
     def __init__(
         self, gateway: Gateway, timeout: float, observe: Callable[[RequestRecord], None] = lambda record: None

@@ -69,7 +69,7 @@ def _redirect_descriptors(source: int, target: int) -> Iterator[tuple[int, int]]
     try:
         yield reading, writing
     finally:
-        # A thread may still wait on the duplicates, which must not become somebody else's: they stay open.
+        # A thread may still wait on the duplicates, so they stay open: their numbers must not be reused.
         os.dup2(reading, source)
         os.dup2(writing, target)
 
@@ -116,7 +116,7 @@ async def _write(messages: MemoryObjectReceiveStream[SessionMessage], target: in
         async for each in messages:
             message = each.message
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-            with suppress(OSError):  # the client does not listen any more; the end of the input ends the server
+            with suppress(OSError):  # the client no longer listens; the end of the input ends the server
                 await _in_thread(_write_all, target, line)
             if isinstance(message, (JSONRPCResponse, JSONRPCError)):
                 pending.end(message.id)
@@ -146,7 +146,7 @@ async def _read(
                 elif message is not None:
                     pending.begin(message.id)
                     await answers.send(SessionMessage(message))
-            # Who writes his last call and closes the pipe still gets the answer, if it comes soon.
+            # A client that writes its last call and closes the pipe still gets the answer, if it comes soon.
             with anyio.move_on_after(DRAIN):
                 await pending.fewer_than(1)
 

@@ -65,7 +65,7 @@ def bytes_of(document: Document, argument: str = "document") -> bytes:
     """Return a document as bytes. Raises `CallError` for one that is empty or too large."""
     try:
         data = document.encode() if isinstance(document, str) else json.encode(document)
-    except (OverflowError, ValueError) as error:  # a number of thousands of digits, half a character
+    except (OverflowError, ValueError) as error:  # a number of thousands of digits, a lone surrogate
         raise CallError(f"{argument}: {error}") from None
     if not data.strip():
         raise CallError(f"{argument}: it is empty")
@@ -154,7 +154,7 @@ def is_deep(value: Any) -> bool:
 def _text_calls(call: Translate) -> TextCalls | None:
     if not call.text_format:
         return None
-    # Who names no format does not wait for all of them to be read.
+    # Without a named format, do not wait for all of them to load.
     from toolglot.textcalls import find_format
     from toolglot.textcalls.prompts.render import find_prompt
 

@@ -5,7 +5,7 @@ MCP is not a dialect of a model's API: it has no conversation, only tools and th
 tools reads their results with `decode_result`.
 
 Reading and writing back is lossless: what the IR has no place for (`title`, `outputSchema`, `annotations`, `icons`,
-`_meta`, `execution`, and whatever a later revision adds) is kept in `native["mcp"]`.
+`_meta`, `execution`, and members of later revisions) is kept in `native["mcp"]`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CAN = Capabilities(
         source_kinds=frozenset({"base64", "url", "text"}),
     ),
     receipt=ReceiptRules(
-        # What a host shows to people or needs itself; a model never sees it.
+        # Members that a host shows to people or needs itself; a model never sees it.
         cosmetic=dict.fromkeys(("title", "icons", "execution", "resultType", "_meta"), "for hosts, and for no model"),
     ),
 )
@@ -101,7 +101,7 @@ def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Too
     The receipt has a line if the list has another page (`nextCursor`).
 
     Raises:
-        DecodeError: it is none of these.
+        DecodeError: the value is not one of these.
     """
     return read_tools(json.decode(data), receipt)
 
@@ -220,7 +220,7 @@ def _write_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
 
 
 def decode_result(data: bytes | str, call_id: str, name: str | None = None) -> ToolResult:
-    """What a `tools/call` returned, alone or in its JSON-RPC message, as the result of the model's call.
+    """Decode the result of a `tools/call`, with or without its JSON-RPC message, as the result of the model's call.
 
     A JSON-RPC error becomes an error result, so that the model learns of it.
 

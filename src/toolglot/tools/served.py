@@ -61,7 +61,7 @@ class ServedCall(Struct, frozen=True, kw_only=True):
 
     `approval` is the approval request that the client answered, if any. `joins`: it was made together with the served
     call reported before it; a reporter knows that of its own calls. `followed`: it is the first served call of its
-    round, which goes on with other blocks behind its served calls, up to the end of the answer.
+    round, which continues with other blocks after its served calls, up to the end of the answer.
     """
 
     id: str

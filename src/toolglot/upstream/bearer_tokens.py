@@ -25,7 +25,8 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.upstream")
 
 REFRESH_MARGIN = 300.0
-"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that it is used at all."""
+"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that a short-lived token is used
+at all."""
 REFUSAL_PAUSE = 30.0
 """Seconds after a refusal without another refresh."""
 REFRESH_TIMEOUT = 10.0
@@ -56,7 +57,7 @@ class RefreshingToken:
         self._rest_until: float | None = None
         self.token = token
         self.origin = (url, key, refresh_token, token)
-        """As configured."""
+        """The configured value."""
 
     @property
     def secrets(self) -> tuple[str, ...]:

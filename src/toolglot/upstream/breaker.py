@@ -1,6 +1,6 @@
 """A circuit breaker: calls to an upstream that keeps failing are rejected for a while. Pure: the caller has the clock.
 
-    closed ── N failures in a row ──▶ open ── rest is over ──▶ half open ── the probe succeeds ──▶ closed
+    closed ── N failures in a row ──▶ open ── rest elapsed ──▶ half open ── the probe succeeds ──▶ closed
                                        ▲                            │
                                        └─────── the probe fails ────┘
 
@@ -19,7 +19,7 @@ from toolglot.upstream.transport import TransportError, TransportFailure
 
 UNWELL_TRANSPORT: frozenset[TransportFailure] = frozenset({"connect", "tls", "timeout", "reset"})
 OWN_FAILURES: frozenset[TransportFailure] = frozenset({"pool"})
-"""Failures that say nothing about the upstream, because it was not called."""
+"""Failures that do not reflect on the upstream, because it was not called."""
 UNWELL_API: frozenset[ErrorKind] = frozenset({"server", "overloaded", "timeout"})
 
 
@@ -98,7 +98,7 @@ class Breaker:
             self.leave(ticket)
             return
         if self._opened is not None and ticket is not self._probe:
-            return  # the call began before the breaker opened; only the probe decides
+            return  # the call began before the breaker opened; only the probe counts
         if error is None or not is_health_failure(error):
             self._count = 0
             self._opened = self._probe = None

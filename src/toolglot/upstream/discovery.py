@@ -38,7 +38,7 @@ SHARED_PORTS = frozenset({8000, 8080})
 
 
 class Discovery(Struct, frozen=True):
-    """What was found, as configuration, and lines that describe it to a person."""
+    """Discovered upstreams, as configuration, and lines that describe them to a person."""
 
     upstreams: dict[str, UpstreamConfig] = {}
     found: tuple[str, ...] = ()
@@ -185,8 +185,8 @@ def openai_url(url: str) -> str:
 def _describe_server(
     vendor: Vendor, url: str, answer: FetchedAnswer, taken: Mapping[str, UpstreamConfig], native: Collection[str]
 ) -> tuple[str, UpstreamConfig | None, str | None]:
-    """Return the name, the upstream and a line for what answered; no line if it is not a model server. `native`: the
-    own paths of vendors that answered."""
+    """Return the name, the upstream and a line for the server that answered; no line if it is not a model server.
+    `native`: the own paths of vendors that answered."""
     if any(name.startswith("x-toolglot") for name in answer.headers):
         return "", None, f"{url}: not used: another toolglot"
     if answer.status in (401, 403):
@@ -235,7 +235,7 @@ def _parse_models(answer: FetchedAnswer) -> list[ModelInfo] | None:
 
 
 def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
-    """Identify the vendor by what the server says, else by its port unless that port is shared."""
+    """Identify the vendor by the server's reply, else by its port unless that port is shared."""
     owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
     owner = next((owners[model.owner] for model in listed if model.owner in owners), None)
     if owner is None and "llama.cpp" in headers.get("server", ""):

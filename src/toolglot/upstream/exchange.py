@@ -28,14 +28,14 @@ from toolglot.upstream.upstream import Upstream
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """What is known about a conversation that continues. `replay` is what the upstream sent earlier, and `covered` is
+    """State of a continued conversation. `replay` is what the upstream sent earlier, and `covered` is
     the number of messages that it includes. `unknown`: nothing is known although something should be."""
 
     replay: Mapping[str, Any] | None = None
     covered: int = 0
     unknown: bool = False
     whole: bool = False
-    """Send everything, whatever the history policy says."""
+    """Send everything, regardless of the history policy."""
     states: Mapping[int, AnswerState] = {}
     """State that the upstream expects back with the answers of these indices, and that the client may not have sent."""
 
@@ -109,7 +109,7 @@ def make_exchange(
     forward: bool = True,
     keeps_state: bool = False,
 ) -> ExchangeCore:
-    """Create the exchange with the target's model at its upstream, as both are configured.
+    """Create the exchange with the target's model at its upstream, according to their configuration.
 
     Args:
         text_calls: how tool calls are written as text, if they are.

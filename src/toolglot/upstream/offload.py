@@ -7,7 +7,7 @@ name lookups.
 The loop stalls when a single call is not interrupted for longer than the interpreter's switch interval. Therefore the
 work is done in slices (`wire/incremental_json.py`), and full garbage collections pause while a large document is in
 memory as hundreds of thousands of objects. Growing a block of memory must not copy it, and freeing it must not clear it
-in one go: large blocks are mapped from the system one by one.
+all at once: large blocks are mapped from the system one by one.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from toolglot.errors import DecodeError
 from toolglot.wire import json
 
 PROGRESS_BYTES = 16 * 1024
-"""Bytes of a whole answer or of one frame that count as progress, whatever they contain. Total size is limited
+"""Bytes of a whole answer or of one frame that count as progress, regardless of their content. Total size is limited
 elsewhere."""
 CHECK_PAUSE = 8
 """Fraction of the time for which nothing is checked after progress: most chunks of a stream cost one comparison."""

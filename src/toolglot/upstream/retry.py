@@ -5,8 +5,8 @@ Both apply only before the first byte has reached the client. After that nothing
 - `again`: the same upstream. Asking a model twice has no side effects, so a `reset` is retried even though the upstream
   may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not: the upstream
   had its time and may still be working, and a retry would double the wait and the work.
-- `elsewhere`: the next fallback. Also for what this upstream will never do (credential, billing, unknown model), but
-  not for a request that is wrong everywhere.
+- `elsewhere`: the next fallback. Also for requests that this upstream will never accept (credential, billing, unknown
+model), but not for a request that is wrong everywhere.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CODES: dict[str, Policy] = {
 """Codes that fall back to another upstream although their kind does not."""
 
 PERMANENT_STATUSES = frozenset({*range(300, 400), 501, 505})
-"""Statuses that a retry cannot change, whatever their error kind: redirects, not implemented."""
+"""Statuses that a retry cannot change, regardless of their error kind: redirects, not implemented."""
 
 FINAL_CODES = frozenset({"upstream_redirect", BAD_TOOL_CALL})
 """Errors of our own that are not retried at the same upstream. Whether to ask a model again after an invalid tool call

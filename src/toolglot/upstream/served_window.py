@@ -1,7 +1,8 @@
 """The context window that a local server really serves for a model.
 
-Model lists of local servers often name the window that a model was trained with. What counts is how much the server has
-allocated: Ollama serves 4,096 tokens on small machines unless it is told otherwise, and cuts longer prompts silently.
+Model lists of local servers often name the window that a model was trained with. The window that matters is the one the
+server has allocated: Ollama serves 4,096 tokens on small machines unless configured otherwise, and truncates longer
+prompts silently.
 """
 
 from __future__ import annotations

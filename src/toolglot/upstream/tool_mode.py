@@ -1,6 +1,6 @@
 """Decide whether a model gets tools natively or as text, and recognize errors of upstreams that do not take tools.
 
-The configuration decides. If it says `auto`, these count, in this order:
+The configuration takes precedence. If it says `auto`, these count, in this order:
 
 1. the vendor's row: models that are known not to take tools (Gemma 3 at Google) get text;
 2. earlier findings: of `toolglot doctor --probe`, or from a request that the upstream refused because of its tools;
@@ -23,7 +23,7 @@ from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.upstream import Upstream
 
 KnownToolMode = Literal["native", "text"]
-"""What was found out about a model's tool support."""
+"""Findings about a model's tool support."""
 
 REFUSAL_TTL = 24 * 3600.0
 """Seconds to remember a refusal. The server may be restarted with other flags."""

@@ -42,7 +42,7 @@ TransportFailure = Literal["pool", "connect", "tls", "timeout", "reset", "too_la
 class TransportError(Exception):
     """No reply, or a reply that broke off.
 
-    `pool`: all our own connections are in use, which says nothing about the upstream. `connect` and `tls`: no part of
+    `pool`: all our own connections are in use, which is not the upstream's fault. `connect` and `tls`: no part of
     the request was sent. `timeout` and `reset`: the upstream may have seen it. `too_large`: the reply is over the
     limit. The message contains no credential and no query string.
 

@@ -59,7 +59,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     breaker: BreakerConfig = BreakerConfig()
 
     def __repr__(self) -> str:
-        """Omits the credential, whatever prints this."""
+        """Omits the credential, so that no output contains it."""
         return f"Upstream({self.name!r}, {self.dialect.name!r}, {self.base_url!r})"
 
     def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> UpstreamCall:

@@ -16,7 +16,7 @@ class Framing(Struct, frozen=True, kw_only=True):
     end: bytes
     """The bytes written after each frame."""
     noun: str
-    """What messages call a frame."""
+    """The name of a frame in messages."""
     is_bare: bool = False
     """A frame is a JSON document without SSE fields around it."""
     can_be_array: bool = False

@@ -1,8 +1,8 @@
 """Decodes large JSON documents in slices.
 
 The parser does not yield during one call. On tens of megabytes, other threads wait for the interpreter until the call
-ends. Here the same document is decoded in many short calls. The parser still decides what is valid: each slice is a run
-of whole values that it decodes, and only the bytes between slices are examined here. Anything unexpected raises
+ends. Here the same document is decoded in many short calls. The parser still determines what is valid: each slice is a
+run of whole values that it decodes, and only the bytes between slices are examined here. Anything unexpected raises
 `IrregularJsonError`; the caller then decodes the document in one call, which reports the error.
 """
 
@@ -201,7 +201,7 @@ class IncrementalReader:
         return found.end() if found is not None and is_whole else None
 
     def _value_end(self, at: int) -> int:
-        """Offset where the value that begins here ends, whatever its size."""
+        """Offset where the value that begins here ends, regardless of its size."""
         end = self._small_value_end(at)
         if end is not None:
             return end

@@ -1,8 +1,8 @@
 """Decodes and encodes JSON; strict about what it accepts.
 
 `decode` refuses ambiguous or dangerous documents: invalid UTF-8, lone surrogates, NaN, duplicate keys, excessive depth
-or size. Each refusal is a `DecodeError` with the path, if the path can be found with limited work: a sender of bad
-input must not decide how long it is searched. `decode_frame` does the same for one event of a stream, where speed
+or size. Each refusal is a `DecodeError` with the path, if the path can be found with limited work: a sender of invalid
+input must not control how long the search takes. `decode_frame` does the same for one event of a stream, where speed
 matters and duplicate keys are tolerated.
 """
 
@@ -23,8 +23,8 @@ from toolglot.wire import incremental_encode, incremental_json, sdk_objects
 from toolglot.wire.sdk_objects import SdkObject
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-"""A larger document is refused unless the caller raises the limit. A gateway accepts half of it, as Anthropic does,
-unless `limits.body` says otherwise."""
+"""A larger document is refused unless the caller raises the limit. The gateway's default is half of this limit, as
+Anthropic does, unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 500_000
 """More objects and arrays than any model reads. Building them costs a hundred times what their bytes cost."""
@@ -114,7 +114,7 @@ def to_bytes(data: Document | Sequence[Any]) -> bytes:
     """Convert a document to bytes.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a JSON document.
         DecodeError: it contains NaN or an infinity.
     """
     if type(data) is bytes:
@@ -402,7 +402,7 @@ def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
     object.
 
     Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON text can hold what
-    `object_value` cannot return: half of a surrogate pair as an escape, and numbers out of range (RFC 8259, sections 6
+    `object_value` cannot return: an escaped lone surrogate, and numbers out of range (RFC 8259, sections 6
     and 8.2). In a request (`is_request`) such arguments count as no object: Anthropic's server refuses them.
     """
     if text.strip() in ("", "null"):

@@ -126,6 +126,6 @@ def _lower_types(node: Schema) -> None:
 
 
 def lacks_items(node: Schema) -> bool:
-    """Is this an array that says nothing about its items?"""
+    """Whether this is an array schema without a schema for its items."""
     kind = node.get("type")
     return "items" not in node and (kind == "array" or (type(kind) is list and "array" in kind))

@@ -24,7 +24,7 @@ _ALIASES = {
     "audio/x-flac": "audio/flac",
     "text/x-markdown": "text/markdown",
 }
-"""Names that are not registered, or not any more -> the registered name, the only one that vendors accept."""
+"""Names that are not or no longer registered -> the registered name, the only one that vendors accept."""
 
 _BY_SUFFIX = {
     "bmp": "image/bmp",

@@ -35,9 +35,9 @@ def native_members(notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill_members(written: dict[str, Any], received: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that an encoder wrote, and received ones where it wrote nothing or an empty value.
+    """Return the members that an encoder wrote, with received members where it wrote none or an empty value.
 
-    A received null or empty list must not replace content that came into the answer after decoding: a call that was
-    read out of the text, or the text of an earlier round.
+    A received null or empty list must not replace content that was added to the answer after decoding: a call that was
+    parsed from the text, or the text of an earlier round.
     """
     return {**written, **{name: value for name, value in received.items() if not written.get(name)}}

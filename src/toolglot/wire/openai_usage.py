@@ -247,7 +247,7 @@ def _whole_counts(
     tokens = known + apart if apart else prompt
     in_total = known + (apart if whole - known - written >= apart else 0)
     beyond = whole - in_total - written
-    # Reasoning larger than the output is not part of it, whatever the total says (Perplexity's leaves it out).
+    # Reasoning larger than the output is not part of it, regardless of the total (Perplexity's omits it).
     if reasoning and (beyond == reasoning or reasoning > written):
         return tokens, written + reasoning, reasoning
     if reasoning is None and completion is not None and beyond > 0 and in_total:

@@ -55,7 +55,7 @@ class SurrogateJoiner:
         """Read a frame, or the frame with its halves joined if the frame itself cannot be read.
 
         Raises:
-            DecodeError: the frame has another defect than half a character.
+            DecodeError: the frame has a defect other than a split character.
         """
         try:
             return reader(frame)

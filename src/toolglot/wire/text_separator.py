@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def separator_between(before: str, after: str) -> str:
-    """A blank line, unless a line break is there already or one text is empty."""
+    """Return a blank line, unless a line break already separates the texts or one is empty."""
     if not before or not after or before.endswith("\n") or after.startswith("\n"):
         return ""
     return "\n\n"

@@ -257,7 +257,7 @@ class ValueReader(Generic[T]):
 
 
 def _encode_writable(value: Any, where: str) -> bytes:
-    """Encode a value. Members that JSON cannot hold (half of a surrogate pair, too deep nesting) are left out, because
+    """Encode a value. Members that JSON cannot hold (a lone surrogate, nesting that is too deep) are left out, because
     no message could show them either.
 
     Raises:

@@ -1,6 +1,6 @@
 """Content blocks of Messages <-> blocks of the IR, for requests and responses alike.
 
-Server tools, MCP blocks, search results and whatever is new ride along as `Opaque`.
+Server tools, MCP blocks, search results and unknown blocks are kept as `Opaque`.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
     )
     error = recognize_error(read, document.innermost)
     own: dict[str, Any] = {"status": status} if status else {}
-    is_request_fault = kind == "server" and error.kind != kind  # its message says so, not its type
+    is_request_fault = kind == "server" and error.kind != kind  # the message tells, not the type
     if isinstance(word, str) and _TYPES[error.kind] != word and word != "error" and not is_request_fault:
         own["type"] = word
     if isinstance(details, dict):

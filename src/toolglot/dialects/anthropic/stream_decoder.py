@@ -290,7 +290,7 @@ class AnthropicStreamDecoder:
         self._begin_block(index, _decode_block(block))
 
     def _begin_block(self, index: int, block: Block) -> _ReceivedBlock:
-        self._stop_in_start = {}  # the message goes on
+        self._stop_in_start = {}  # the message continues
         received = _ReceivedBlock("whole", -1, block)
         match block:
             case Text(text=text, citations=citations):

@@ -6,8 +6,8 @@ each is written at once: strings grow piece by piece, and an object or array clo
 into a closed object or array is an error.
 
 A string ends with a piece without `willContinue`, often an empty one. A call ends with a part without it:
-`"functionCall": {}`. A value that is still open after the last piece was cut, and stays open: closing it would turn
-half a command into a complete call.
+`"functionCall": {}`. A value that is still open after the last piece was cut, and stays open: closing it would turn a
+partial command into a complete call.
 """
 
 from __future__ import annotations

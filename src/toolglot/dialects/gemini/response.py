@@ -80,7 +80,7 @@ FINISH: dict[str, StopReason] = {
     "MALFORMED_FUNCTION_CALL": "malformed_call",
     "UNEXPECTED_TOOL_CALL": "malformed_call",
     "MALFORMED_RESPONSE": "malformed_call",
-    "TOO_MANY_TOOL_CALLS": "malformed_call",  # nothing says that the turn may be sent back to go on
+    "TOO_MANY_TOOL_CALLS": "malformed_call",  # nothing indicates that the turn can be sent back to continue
 }
 
 _FINISH_OF_REASON: dict[StopReason, str] = {

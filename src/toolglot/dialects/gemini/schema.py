@@ -1,8 +1,8 @@
 """Reduces JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
 
 Such an endpoint refuses the whole request for one unknown keyword. Keywords with an equivalent are rewritten. Others
-move to the description, where the model still reads them. The receipt reports whatever cannot be kept at all. Current
-endpoints accept any schema in `parametersJsonSchema`; this module is not used for them.
+move to the description, where the model still reads them. The receipt reports everything that cannot be kept at all.
+Current endpoints accept any schema in `parametersJsonSchema`; this module is not used for them.
 """
 
 from __future__ import annotations

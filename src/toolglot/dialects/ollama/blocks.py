@@ -102,10 +102,10 @@ def _arguments_text(raw: Raw, where: str) -> str:
 
 def encode_call(call: ToolCall, where: str, receipt: Receipt, *, index: int | None = None) -> dict[str, Any] | None:
     """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, since a
-    result may follow. In an answer, such a call must not run: None, with a line in the receipt.
+    result may follow. In an answer, such a call must not run: returns None and adds a line to the receipt.
 
-    `index`: the call's place among the calls of an answer; None in a request. Open WebUI takes calls with the same
-    index for parts of one call, and calls without one for the first."""
+    `index`: the call's place among the calls of an answer; None in a request. Open WebUI treats calls with the same
+    index as parts of one call, and calls without an index as the first call."""
     notes = native_of(call, NAME)
     of_request = index is None
     is_whole = call.complete or of_request
@@ -172,7 +172,7 @@ class OllamaMessageWriter:
                 else:
                     self._receipt.loss(where, "reasoning without text", "only its owner can read it")
             case Media(kind="image") if not self._of_request and not native_of(block, NAME).get(_OF_ANSWER):
-                # Ollama's SDK has such a member in answers, and raises an exception if it is there.
+                # Ollama's SDK has such a member in answers, and raises an exception if it is present.
                 self._receipt.loss(where, "image", "clients of Ollama's API do not read images in answers")
             case Media(source=Source(kind="base64", data=data), kind="image", detail=detail):
                 if detail not in (None, "auto"):

@@ -485,8 +485,8 @@ def decode_call(call: ChatCall) -> Block:
 
 
 def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
-    """Decode an entry of another `type`, or without one. Its members decide what it is: calls of Moonshot's own tools
-    have the type `builtin_function`."""
+    """Decode an entry of another `type`, or without one. Its members determine what it is: calls of Moonshot's own
+    tools have the type `builtin_function`."""
     kind = next((name for name in ("function", "custom") if isinstance(value.get(name), dict)), None)
     if kind is not None and value.get("type") not in (None, "", kind):
         call = decode_call(CALLS.read_value({**value, "type": kind}, where))

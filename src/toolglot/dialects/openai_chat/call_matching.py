@@ -47,7 +47,7 @@ def find_call(
     """Return the call that this entry continues, or None if it begins a new one. `known` has calls by number and by
     id."""
     if number is None:
-        # Without an index the id decides; without an id the entry belongs to the latest call.
+        # Without an index the id identifies the call; without an id the entry belongs to the latest call.
         call = known.get(delta.id) if delta.id else latest
     else:
         call = known.get(number)

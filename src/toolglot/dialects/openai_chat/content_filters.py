@@ -1,7 +1,7 @@
-"""Verdicts of a server's content filters beside an answer, as Azure has them.
+"""Results of a server's content filters in an answer, as Azure sends them.
 
-Every answer has them. Where nothing was filtered and everything was found safe, they say nothing: no receipt names
-them, and they stay with an answer for clients of this dialect.
+Every answer has them. If nothing was filtered and everything was rated safe, they carry no information: the receipt
+omits them, and only clients of this dialect get them.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ def is_default(value: Any) -> bool:
 
 
 def take_default(members: dict[str, Any], name: str) -> dict[str, Any]:
-    """Take the member of this name out if it says nothing. Returns it, or an empty object."""
+    """Remove and return the member of this name if it carries no information; otherwise return an empty object."""
     return {name: members.pop(name)} if members.get(name) and is_default(members[name]) else {}

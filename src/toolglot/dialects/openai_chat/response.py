@@ -157,7 +157,7 @@ def decode_response(data: bytes) -> Response:
             notes["$finish_reason"] = finish
         if type(index) is int:
             notes["$index"] = index
-    # Unread members go into a native member. If there are none, a note records that the object was there.
+    # Unread members go into a native member. If there are none, a note records that the object was present.
     notes["message" if in_message else "$message"] = in_message
     notes["choice" if in_choice else "$choice"] = in_choice
     annotations = choice.message.annotations

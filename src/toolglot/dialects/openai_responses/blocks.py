@@ -117,7 +117,7 @@ def _decode_output_text(part: OutputText, role: str) -> Block:
 
 
 def _decode_plain_text(part: PlainText, role: str) -> Block:
-    """Decode a text part. Without a type, the role decides whether it is input or output."""
+    """Decode a text part. Without a type, the role determines whether it is input or output."""
     is_untyped = part.rest is not UNSET and part.rest.is_implied
     if is_untyped and role == "assistant":
         return _decode_model_text(part, None)

@@ -316,7 +316,7 @@ class ResponsesStreamEncoder:
         if writing is None:
             return b""
         if writing.row is not None and is_part(writing.block):
-            # The next event decides whether the message is complete or was cut.
+            # The next event shows whether the message is complete or was cut.
             self._closing = (writing, close)
             return b""
         return b"".join(self._end_item(writing, close))

@@ -55,7 +55,7 @@ class WarpStreamDecoder:
         self._undo = UndoLog()
         self._messages = StreamMessages(self._undo, request_tasks or RequestTasks())
         self._queue = StreamQueue(self._out, self._messages, self._undo)
-        # Such a client gets every action, whatever has been emitted before.
+        # Such a client gets every action, regardless of earlier output.
         self._is_warp_client = not whole and request_tasks is not None and request_tasks.is_from_warp_client
         self._unknown = UnknownFields()
         self._has_unknown = False  # the current event has unknown fields

@@ -81,7 +81,7 @@ class UndoLog:
             self.end()
 
     def end(self) -> None:
-        """Forget everything: no change can be undone any more."""
+        """Forget everything: no change can be undone after this."""
         self._open.clear()
         self._undo.clear()
         self._saved = 0

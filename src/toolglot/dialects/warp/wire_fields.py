@@ -27,7 +27,7 @@ class WireField(NamedTuple):
     value: int
     """The value of a varint; 0 for other wire types."""
     known: Any
-    """The descriptor of the field, whatever its wire type. None if the number is unknown."""
+    """The descriptor of the field, regardless of its wire type. None if the number is unknown."""
 
     @property
     def is_read(self) -> bool:

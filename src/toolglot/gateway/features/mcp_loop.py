@@ -62,7 +62,7 @@ _KNOWN = {
     True: "in the next turn the model knows what the client sends back",
     False: "in the next turn the model knows neither them nor the encrypted reasoning that led only to them",
 }
-"""What is known of served calls without a store, by whether the client has blocks to send them back in."""
+"""State of served calls without a store, by whether the client has blocks to send them back in."""
 
 
 def start_mcp_answer(
@@ -138,7 +138,7 @@ class McpRound:
         self._round = model_round
         self._context = context
         self._is_waiting = False
-        """The flow waits for what its upstream sends next."""
+        """The flow waits for the next data from its upstream."""
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:
@@ -164,7 +164,7 @@ class McpRound:
                 outcome = yield from self._wait(command)
 
     def _wait(self, command: Command) -> Steps[Outcome]:
-        """What happens next. Keep-alives are the client's, so they are written here."""
+        """Wait for the next event. Keep-alives are for the client, so they are written here."""
         outcome = yield command
         while type(outcome) is Silent and not self._is_trailing(outcome):
             outcome = yield from keep_alive(self._context, outcome)
@@ -344,7 +344,7 @@ class McpAnswer:
                     continue
                 if isinstance(step, (CallModel, RunTools)):
                     if asked is not None:
-                        yield RELEASE  # the answer is complete, whenever the upstream ends its connection
+                        yield RELEASE  # the answer is complete, even if the upstream's connection is still open
                         asked.close()
                         asked = None
                     if isinstance(step, CallModel):

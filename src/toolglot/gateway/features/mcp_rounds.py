@@ -1,7 +1,7 @@
 """Storing the tool rounds of an answer: calls that the gateway ran, and their results, which the client did not see.
 
 The model needs them in the next turn. If the same turn also contained calls to the client's own tools, they are
-required: half of a turn is invalid. Some clients send them back in their own form. For the others the rounds are stored
+required: a partial turn is invalid. Some clients send them back in their own form. For the others the rounds are stored
 under a hash of the conversation as the client sends it, including that answer. Conversations with the same content
 are distinguished by the ids in the answer, which most clients keep.
 """

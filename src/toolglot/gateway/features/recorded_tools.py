@@ -50,7 +50,7 @@ class ToolRecorder:
         body = b""
         try:
             body = await offload(value_size(value), json.encode, value)
-        except (ValueError, TypeError, RecursionError) as error:  # a lone surrogate, for example; the call goes on
+        except (ValueError, TypeError, RecursionError) as error:  # a lone surrogate, for example; the call continues
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
         self._recording.writing.line(line, body)
 

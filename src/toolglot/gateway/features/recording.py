@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from toolglot.server.asgi_request import AsgiRequest
 
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
-"""A placeholder key of one short word, such as `none` or `ollama`. Hidden everywhere, it would damage
-`"tool_choice": "none"`; it is hidden only in the places of keys."""
+"""A placeholder key of one short word, such as `none` or `ollama`. It is redacted only where keys occur: redacting it
+everywhere would damage `"tool_choice": "none"`."""
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 

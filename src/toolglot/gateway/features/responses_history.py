@@ -1,7 +1,7 @@
 """State of the Responses API, for upstreams that store nothing.
 
 `expand` turns a request that continues an earlier response or a conversation into one that holds the whole history.
-`store_turn` stores the turn once it has ended well. In between, `add_state_members` (whole answers) and
+`store_turn` stores the turn once it has ended successfully. In between, `add_state_members` (whole answers) and
 `StreamRewriter` (streams) add to the response object what the upstream cannot know: the id, and the response or
 conversation that it continues.
 
@@ -255,7 +255,7 @@ def _refuse_background(asked: _RequestFields) -> None:
 
 
 async def _resolve_named_items(items: list[Raw], store: Store, owner: str, size: int) -> list[Raw]:
-    """Replace item references with the stored items. Clients send references to what they believe is stored."""
+    """Replace item references with the stored items. Clients send references to items that they assume are stored."""
     names = await offload(size, find_references, items)
     if not names:
         return items
@@ -307,7 +307,7 @@ def _is_response(members: dict[str, Any]) -> bool:
 
 
 def _needs_change(expanded: ExpandedRequest, members: dict[str, Any]) -> bool:
-    """Whether the response object needs other state members than it has."""
+    """Whether the state members of the response object must change."""
     return expanded.unstored_lines is None or bytes(members.get("store", b"")) == b"true"
 
 
@@ -326,7 +326,8 @@ _STORED_STATUSES = ("completed", "incomplete")
 
 
 async def store_turn(expanded: ExpandedRequest, response: bytes, store: Store, owner: str, *, now: float) -> bool:
-    """Store a turn that has ended well. Returns whether it was stored. `response` is the object that the client gets.
+    """Store a turn that has ended successfully. Returns whether it was stored. `response` is the object that the client
+    gets.
 
     Call it before the client gets the last bytes of the answer: its next request may follow at once.
 
@@ -387,7 +388,7 @@ _FAILED = b'"response.failed"'
 class StreamRewriter:
     """Adds the state members to the response objects in a client's stream.
 
-    `response` is the object of a stream that has ended well, None until then.
+    `response` is the object of a stream that has ended successfully; None until then.
     """
 
     def __init__(self, expanded: ExpandedRequest, limit: int = sse.MAX_EVENT_BYTES) -> None:

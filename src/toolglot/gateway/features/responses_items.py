@@ -111,7 +111,7 @@ def list_history_items(history: History) -> list[StoredItem]:
 
 
 def make_ids_unique(items: Iterable[StoredItem]) -> list[StoredItem]:
-    """Give items that repeat an earlier id another one: always the same for the same list, however many items follow.
+    """Give items that repeat an earlier id another one: always the same for the same list, regardless of later items.
 
     Ids of output items derive from the response's, and some servers give each response the same. A client that asks for
     the items after a repeated id would get the same page forever.

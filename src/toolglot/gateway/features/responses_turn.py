@@ -94,7 +94,7 @@ class ResponsesTurn:
         return self._store is not None and self._expanded is not None and self._expanded.is_stored
 
     async def store_whole(self, body: bytes) -> bytes:
-        """Store a rewritten answer. If that fails, the returned answer says so."""
+        """Store a rewritten answer. If that fails, the returned answer reports it."""
         return body if await self._store_turn(body) else mark_unstored(body)
 
     def feed(self, data: bytes) -> bytes:
@@ -103,12 +103,12 @@ class ResponsesTurn:
 
     @property
     def needs_storing(self) -> bool:
-        """Whether the stream has ended well and the turn is not stored yet."""
+        """Whether the stream has ended successfully and the turn is not stored yet."""
         return self._store is not None and self._tap is not None and self._tap.response is not None and not self._kept
 
     async def store(self, data: bytes) -> bytes:
-        """Store the turn; `data` is the piece that ends it. If storing fails, the last event says so: the first event
-        has said otherwise, but clients take the response from the last one."""
+        """Store the turn; `data` is the piece that ends it. If storing fails, the last event reports it: the first
+        event said otherwise, but clients use the response in the last one."""
         assert self._tap is not None
         assert self._tap.response is not None
         return data if await self._store_turn(self._tap.response) else self._tap.retract(data)
@@ -131,7 +131,7 @@ class ResponsesTurn:
             async with asyncio.timeout(STORE_TIMEOUT):
                 await store_turn(self._expanded, response, self._store, self._owner, now=time())
         except (StoreError, TimeoutError) as error:
-            # The answer is still valid. It only cannot be continued by its id.
+            # The answer is still valid. But it cannot be continued by its id.
             why = str(error) or f"the store has not answered for {STORE_TIMEOUT:g} seconds"
             log.warning("the response %s could not be stored: %s", self._expanded.id, why)
             self.store_failure = why

@@ -1,4 +1,4 @@
-"""Errors in a chunk of their own: some clients understand an error inside a stream only if it arrives alone."""
+"""Errors in a separate chunk: some clients understand an error inside a stream only if it arrives alone."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def separate(context: FlowContext, data: bytes, mark: bytes) -> Steps[bytes]:
     """Write the data before the error, and return the error once it can be written alone."""
     end = data.find(mark) + 2
     yield Write(data[:end])
-    with suppress(StoppedError):  # the server waits for nothing any more
+    with suppress(StoppedError):  # the server no longer waits for anything
         yield from await_result(context, partial(asyncio.sleep, GAP))
     return data[end:]

@@ -1,4 +1,4 @@
-"""The store of a recorded exchange: it returns what was read then, and keeps new data until the exchange is over."""
+"""The store of a recorded exchange: it returns what was read then, and keeps new data until the exchange has ended."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class _RecordedAnswers(Struct):
 
 
 class RecordedUpstream:
-    """Returns the recorded answers of one recorded upstream in order, whatever is asked."""
+    """Returns the recorded answers of one recorded upstream in order, regardless of the request."""
 
     recorded = True
 

@@ -209,7 +209,7 @@ class RecordingWriter:
         self._hand_over(0, self._hide, tuple(secrets))
 
     def end(self, line: RecordingEnd) -> None:
-        """The exchange is over. This is recorded even if everything else had to be omitted."""
+        """Record the end of the exchange, even if everything else had to be omitted."""
         self._recorder.enqueue_always(0, self._end, line, self._over)
 
     def _hand_over(self, size: int, work: Callable[..., object], *args: Any) -> None:
@@ -217,8 +217,8 @@ class RecordingWriter:
             self._over = True
 
     def safely(self, work: Callable[..., object], *args: Any, **options: Any) -> None:
-        """Run `work`; an error of ours ends this recording and no other. It contains what was there by then, and is
-        marked as cut."""
+        """Run `work`; an internal error ends this recording only. The recording keeps the lines written so far and is
+        marked as truncated."""
         try:
             work(*args, **options)
         except Exception:
@@ -320,7 +320,7 @@ class RecordingWriter:
             self._lose(error.strerror or str(error))
 
     def _lose(self, why: str) -> None:
-        """Nothing more can be written. The file cannot say so, but the log can."""
+        """Nothing more can be written. The file cannot report this, but the log can."""
         self._lost = True
         what = "is incomplete" if self._begun else "was not written"
         log.warning("request %s: its recording in %s %s: %s", self._request_id, self._recorder.folder.path, what, why)

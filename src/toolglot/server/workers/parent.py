@@ -28,7 +28,7 @@ log = logging.getLogger("toolglot.server")
 
 
 class WorkerPlan(Struct, frozen=True):
-    """What new workers are started with."""
+    """Settings that new workers are started with."""
 
     start: StartedGateway
     local: Discovery | None

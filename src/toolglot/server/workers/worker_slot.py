@@ -99,7 +99,7 @@ class WorkerSlot:
             await self._writer.wait_closed()
 
     async def ready(self, server: GatewayServer) -> bool:
-        """Wait until this worker may serve; False if it must not any more."""
+        """Wait until this worker may serve; False if it no longer may."""
         self._server = server
         self._send(WorkerReady())
         await self._told.wait()
@@ -118,7 +118,7 @@ class WorkerSlot:
         return left if self._has_successor else limits.drain
 
     async def _drain_connections(self, server: GatewayServer, seconds: float) -> float:
-        """Wait until all clients have left, the time is over, or all workers end. Returns the seconds left."""
+        """Wait until all clients have left, the time has elapsed, or all workers end. Returns the seconds left."""
         now = asyncio.get_running_loop().time
         end = now() + seconds
         idle: dict[HttpServerProtocol, float] = {}

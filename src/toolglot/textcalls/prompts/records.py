@@ -110,7 +110,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a tool returned for one call. `index` counts the calls over the whole conversation, from 0."""
+    """The result of one call. `index` counts the calls over the whole conversation, from 0."""
 
     name: str
     text: str

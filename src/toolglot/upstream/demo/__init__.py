@@ -21,7 +21,7 @@ Words in the wish that inject faults, to test a client or a gateway:
     demo:error 429     answer with this status
     demo:cut           break off in the middle of the first tool call, or of the text
     demo:fault         report an error in the middle of the answer
-    demo:slow          say nothing for two seconds first
+    demo:slow          wait two seconds before answering
 
 The models `demo-text` and `demo-text-FORMAT` are the same agent without native tools. They ignore `tools`, read the
 tools that the prompt describes, and write calls as text, in `hermes_json` or the format in the name (`models.py`,

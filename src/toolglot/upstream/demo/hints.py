@@ -41,7 +41,7 @@ FALLBACKS = {
 BARE_COMMANDS = frozenset({"ls", "pwd", "date", "whoami", "uname"})
 FILE_COMMANDS = frozenset({"cat", "head", "wc"})
 HARMLESS_COMMANDS = BARE_COMMANDS | FILE_COMMANDS | {"echo"}
-"""Commands that change nothing, exactly as written here. No other command is ever called, whatever the wish says."""
+"""Commands that change nothing, exactly as written here. No other command is ever called, regardless of the request."""
 _PLAIN_COMMAND = re.compile(r"[\w ./,:@=+'\"-]*")
 """Excludes everything that a shell would interpret."""
 READING_VERBS = frozenset({"read", "open", "show", "cat", "view", "print"})

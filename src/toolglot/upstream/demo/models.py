@@ -1,6 +1,6 @@
 """Names of the demo's models without native tools: `demo-text`, and `demo-text-FORMAT` for any text format.
 
-Separate from what those models do (`text_model.py`), because every request checks its model's name here and few
+Separate from the models' behavior (`text_model.py`), because every request checks its model's name here and few
 use one.
 """
 

@@ -60,7 +60,7 @@ def describe_media(media: Media) -> str:
 
 
 def _call_of_result(result: ToolResult, waiting: list[ToolCall]) -> ToolCall | None:
-    """Return the call that this result belongs to. Without ids, as in Gemini's API, order and names decide."""
+    """Return the call that this result belongs to. Without ids, as in Gemini's API, order and names identify it."""
     for call in waiting:
         if call.id == result.call_id and (call.id or result.name in (None, call.name)):
             waiting.remove(call)

@@ -206,7 +206,7 @@ class Sampler:
         least = int(numeric_limit(schema, "minProperties") or 0)
         spare = [key for key in known if key not in names] + [f"key{number + 1}" for number in range(min(least, 100))]
         names += spare[: max(0, least - len(names))]
-        # Items of a list must differ if the schema says so; one differing member is enough.
+        # Items of a list must differ if the schema requires it; one differing member is enough.
         return {key: self.value(known.get(key, other), key, nth, depth + 1) for key in names}
 
     def _is_wanted(self, name: str, schema: Any, required: list[str]) -> bool:

@@ -199,4 +199,4 @@ def _gemini_signed_indices(response: Response) -> list[int]:
 
 _SIGNS_CALLS = re.compile(r"(^|/)gemini-([3-9]|\d\d)")
 _SIGNED_INDICES: dict[str, Callable[[Response], list[int]]] = {"gemini": _gemini_signed_indices}
-"""Where an API puts its model's state; by default on the reasoning."""
+"""The location of the model's state in an API; by default on the reasoning."""

@@ -34,7 +34,7 @@ class DemoTurn(Struct, frozen=True, kw_only=True):
     rounds: int = 0
     """How many times results have arrived."""
     folder: str | None = None
-    """The working directory of the user's agent, if it says so."""
+    """The working directory of the user's agent, if the agent names it."""
 
 
 def read_turn(request: Request) -> DemoTurn:

@@ -39,7 +39,7 @@ PLAIN_WORDS = frozenset(
     report summarize summarise summary answer say thank thanks hello hi hey ok okay first second next finally
     """.split()  # noqa: SIM905 - prose reads best as prose
 )
-"""Words that say nothing about which tool is meant."""
+"""Words that do not indicate a tool."""
 
 
 class Clause(Struct, frozen=True, kw_only=True):

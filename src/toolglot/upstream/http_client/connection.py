@@ -43,7 +43,7 @@ SWEEP_INTERVAL = 1.0
 
 
 class _StopParsing(Exception):  # noqa: N818 - nothing is wrong
-    """Stops the parser from inside a callback. The reason is in `Connection._fault`, unless the answer is over."""
+    """Stops the parser from inside a callback. The reason is in `Connection._fault`, unless the answer has ended."""
 
 
 class Connection(asyncio.Protocol):
@@ -337,7 +337,7 @@ class Connection(asyncio.Protocol):
         sending.receiver.on_end()
 
     def _release(self) -> None:
-        """The answer is over: return the connection to the pool if it can be reused."""
+        """The answer has ended: return the connection to the pool if it can be reused."""
         self.sending = None
         if self._paused:
             self._paused = False

@@ -55,7 +55,7 @@ class PreparedCall(Struct, frozen=True, eq=False):
 
     destination: Destination
     head: bytes
-    """Made by `request_head`."""
+    """Created by `request_head`."""
     body: bytes
     timeouts: Timeouts
 

@@ -39,14 +39,14 @@ class AnswerReceiver(Protocol):
 
 
 class InFlightRequest(Struct, eq=False):
-    """One request in flight. Its methods do nothing once the answer is over."""
+    """One request in flight. Its methods do nothing once the answer has ended."""
 
     connection: Connection
     receiver: AnswerReceiver
     """May be replaced while the answer is received."""
     timeouts: Timeouts
     bodiless: bool
-    """The answer has no body, whatever its head says: an answer to HEAD."""
+    """The answer has no body even if its head announces one: an answer to HEAD."""
     reused: bool
     """Sent on a reused connection."""
     began: bool = False

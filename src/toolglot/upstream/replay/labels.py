@@ -5,7 +5,7 @@ from randomness, so a recorded reply carries them in headers of our own. Otherwi
 same bytes twice. The model's name is carried as well: an answer of another model is reported under the name of the
 requested one, and client-carried state is sealed for the recorded server.
 
-If the recorded request was not exactly the same, a receipt line and a header say so.
+If the recorded request was not exactly the same, a receipt line and a header report it.
 """
 
 from __future__ import annotations
