@@ -199,7 +199,7 @@ def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Deco
 
 def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
     """The messages of a request, and the leading members of its prompt."""
-    if not is_large(body):
+    if len(body) <= LARGE or not is_large(body):
         history, *first = msgspec.structs.astuple(
             _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
         )
