@@ -43,8 +43,11 @@ MAX_HASHES = 400_000
 MAX_MESSAGES = 10_000
 """Messages of a conversation that are hashed; later ones are ignored."""
 
-_ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
-"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string."""
+_ONE_TEXT = re.compile(
+    rb'\[\{"type":"text","text":(?<="content":\[\{"type":"text","text":)("(?:[^"\\]++|\\.)*+")\}\](?=\}\Z)'
+)
+"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string. The expression begins
+with literal bytes, which are found many times faster."""
 _MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
