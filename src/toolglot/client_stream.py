@@ -37,6 +37,7 @@ class ClientStream:
         "ended",
         "fault",
         "is_cut",
+        "service_tier",
         "stop",
         "usage",
     )
@@ -54,6 +55,7 @@ class ClientStream:
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
+        self.service_tier: str | None = None
 
     def encode(self, event: Event) -> bytes:
         """Encode an event. Returns nothing if the stream has ended, or if the client sees a broken stream as a cut."""
@@ -107,10 +109,13 @@ class ClientStream:
         return True
 
     def notice(self, event: Event) -> None:
-        """Record the end of the stream, if the event is its end."""
+        """Record the end of the stream, if the event is its end, and the service tier of its start or end."""
         if isinstance(event, Finish):
             self.usage, self.stop = event.usage, event.stop
+            self.service_tier = event.service_tier or self.service_tier
             self.ended = True
+        elif type(event) is Start:
+            self.service_tier = event.service_tier
         elif isinstance(event, Fault):
             self.fault = self._exchange.hide(event.error)
             self.ended = True

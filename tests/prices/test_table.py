@@ -20,8 +20,7 @@ def at(text: str) -> float:
 
 
 def rows() -> list[PriceRow]:
-    table = load_prices()
-    return [row for models in table._rows.values() for found in models.values() for row in found]
+    return list(load_prices().rows())
 
 
 def found(model: str, vendor: str | None = None, moment: float = NOVEMBER) -> str | None:
@@ -156,7 +155,12 @@ def test_peak_hours_of_weekdays_cost_more(moment: str, dollars: str) -> None:
     price = load_prices().find("deepseek-v4-pro", vendor="deepseek", at=at(moment))
     assert price is not None
     assert price.base.input == round(float(dollars) * 10**9)
-    assert price.until == (at(moment) // 3600 + 1) * 3600
+    assert price.until is not None
+    before = load_prices().find("deepseek-v4-pro", vendor="deepseek", at=price.until - 1)
+    after = load_prices().find("deepseek-v4-pro", vendor="deepseek", at=price.until)
+    assert before is not None
+    assert after is not None
+    assert before.base == price.base != after.base
 
 
 @pytest.mark.parametrize(
@@ -182,5 +186,6 @@ def test_a_table_with_another_unit_is_refused() -> None:
     head = "vendor model from to unit above hours service_tier input output cache_read cache_write cache_write_long"
     columns = [*head.split(), "source", "date"]
     row = ["x", "y", "", "", "USD/token", "", "", "", "1", "2", "", "", "", "a page", "2026-11-16"]
+    table = PriceTable.parse("\t".join(columns) + "\n" + "\t".join(row))
     with pytest.raises(ValueError, match="unknown unit: 'USD/token'"):
-        PriceTable.parse("\t".join(columns) + "\n" + "\t".join(row))
+        table.find("y", vendor="x", at=NOVEMBER)

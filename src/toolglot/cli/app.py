@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "toolglot.cli.export",
     "explain": "toolglot.cli.explain",
     "dialects": "toolglot.cli.dialects",
+    "prices": "toolglot.cli.prices",
     "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }

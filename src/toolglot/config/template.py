@@ -22,6 +22,7 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    PriceConfig,
     RecordConfig,
     Retries,
     ServerConfig,
@@ -129,6 +130,11 @@ SECTIONS = (
             "mcp": '["notes"]',
         },
         "Route for a model name. Here, all models that Claude Code requests go to a local model, then to OpenRouter.",
+    ),
+    TemplateSection(
+        'prices."local/qwen3-coder"',
+        PriceConfig,
+        {"input": "0.0", "output": "0.0", "cache_read": "0.0", "cache_write": "0.0", "cache_write_long": "0.0"},
     ),
     TemplateSection("mcp", McpConfig),
     TemplateSection(

@@ -14,6 +14,7 @@ from toolglot.routing import Router
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
 from toolglot.upstream.exchange import KnownExchangeSettings
+from toolglot.upstream.pricing import Pricing, find_payee
 from toolglot.upstream.upstream import Upstream
 
 
@@ -31,6 +32,8 @@ class Gateway:
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
         self.known_refusals: KnownRefusals = KnownRefusals() if before is None else before.known_refusals
+        payees = {name: find_payee(upstream.vendor, upstream.base_url) for name, upstream in upstreams.items()}
+        self.pricing = Pricing(config.prices, payees)
         self.exchanges = KnownExchangeSettings()
         self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
 

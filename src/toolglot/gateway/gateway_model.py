@@ -179,4 +179,5 @@ class ModelRound(Struct, frozen=True, eq=False):
 
     def close(self) -> None:
         self.flow.close()
+        self._targets.charge_stream(self.context)
         self._targets.close()

@@ -194,6 +194,8 @@ class Reporter(Struct, eq=False):
     """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}
     """Block kinds by index: state keys depend on the kind."""
+    service_tier: str | None = None
+    """The service tier that the upstream reports."""
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -236,6 +238,8 @@ class Reporter(Struct, eq=False):
 
     def _with_known_tier(self, event: E) -> E:
         """Remove a service tier that the client's API does not have."""
+        if event.service_tier is not None:
+            self.service_tier = event.service_tier
         tier = self._known_tier(event.service_tier)
         return event if tier == event.service_tier else replace(event, service_tier=tier)
 

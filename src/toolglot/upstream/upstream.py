@@ -31,6 +31,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
     dialect: Dialect
     base_url: str
     transport: Transport
+    vendor: str | None = None
+    """A key of `toolglot.upstream.vendors`."""
     key: str | None = None
     key_header: str | None = None
     """None uses the dialect's header. In `authorization` the key follows `Bearer`."""
