@@ -15,6 +15,7 @@ from time import time
 
 from msgspec import Struct
 
+from toolglot.errors import ApiError
 from toolglot.store import StoreError
 from toolglot.team import sql
 from toolglot.team.database import TeamDatabase
@@ -64,6 +65,13 @@ class KeyDirectory:
         """Whether requests of this account may begin."""
         now = self._now()
         return account.is_current and now < account.valid_until and now < self._checked + GRACE_SECONDS
+
+    def refuse(self, account: Account) -> ApiError:
+        """The error for a further call of a request whose key is no longer valid."""
+        key = account.key
+        word = "expired" if account.is_current and key.status == "active" else "changed"
+        message = f"The key {key.name} has {word} since the request began"
+        return ApiError(kind="authentication", code="invalid_api_key", message=message)
 
     def needs_lookup(self, secret: str) -> bool:
         """Whether only the database can tell if a secret is valid."""
