@@ -274,6 +274,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
             breaker, now = target.breaker, context.environment.now
             ticket = breaker.enter(now())
             failure: Failure
+            refusal: ApiError | None = None
             if ticket is None:
                 failure = resting_error(target.name, breaker, now())
             else:
@@ -293,11 +294,11 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                     return outcome.error
                 if type(outcome) is Refusal:  # it says nothing about the upstream
                     breaker.leave(ticket)
-                    failure = outcome.error
+                    failure = refusal = outcome.error
                 else:
                     failure = outcome
                     breaker.settle(ticket, failure, now())
-            error = describe(target, failure)
+            error = refusal or describe(target, failure)
             failed.append((target.name, error))
             # An upstream's cooldown is less informative than another upstream's error.
             errors.insert(len(errors) if error.code == RESTING else 0, error)

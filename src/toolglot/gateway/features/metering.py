@@ -114,7 +114,7 @@ class RequestMeter(Struct, eq=False):
 
     def admit(self, context: FlowContext) -> ApiError | None:
         """Check before a call to an upstream, which the record names. Returns the error if it may not be made."""
-        if not self.team.keys.is_valid(self.account):
+        if not self.team.keys.may_continue(self.account):
             return self.team.keys.refuse(self.account)
         hold, record = self.hold, context.record
         if hold is None or hold.demand.limits == _NO_LIMITS:
