@@ -18,6 +18,7 @@ COMMANDS = {
     "doctor": "toolglot.cli.doctor",
     "config": "toolglot.cli.config",
     "keys": "toolglot.cli.keys",
+    "spend": "toolglot.cli.spend",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
