@@ -326,6 +326,15 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
     """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    spool: Annotated[str, Meta(min_length=1)] | None = None
+    """Directory in which usage waits until it is in the database. Default: beside the database, or in the user's state
+    directory."""
+    unknown_price: Literal["deny", "allow"] = "deny"
+    """What happens if a key with a budget in USD requests a model whose price is unknown: `deny` refuses the request,
+    `allow` answers it; its tokens count, its cost does not."""
+    hold_output: Count = 8192
+    """Maximum number of output tokens that a running request reserves from a budget. Agents ask for many more tokens
+    than they use."""
     pepper: Value = ""
     """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
     changes, all keys become invalid."""

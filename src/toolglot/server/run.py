@@ -286,7 +286,7 @@ async def _open_team(
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
     resources.push_async_callback(team.close)
-    watching = asyncio.create_task(team.watch())
+    watching = asyncio.create_task(team.run())
     resources.push_async_callback(_cancel_task, watching)
 
 

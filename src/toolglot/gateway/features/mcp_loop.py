@@ -97,6 +97,7 @@ def start_mcp_answer(
         states=states,
         received=received,
         serves=toolbox.has,
+        admit=lambda of_round: None if context.admit is None else context.admit(of_round),
     )
     store = record_store_reads(service.store, received.recording)
     kept, approvals = McpRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
