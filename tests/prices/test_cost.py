@@ -243,6 +243,18 @@ def test_an_unknown_model_needs_input_and_output() -> None:
     assert (price.vendor, price.model, price.source) == (None, "mine", "configuration")
 
 
+@pytest.mark.parametrize("tier", [None, "default", "scale", "priority"])
+def test_a_configured_price_is_that_of_every_service_tier(tier: str | None) -> None:
+    both = PriceOverride(input=dollars("1"), output=dollars("2"))
+    for known in (None, price_of("gpt-6-sol", "openai"), price_of("claude-opus-5-5", "anthropic")):
+        price = override_price(known, both, "mine")
+        assert price is not None
+        for fresh in (1000, 300_000):
+            used = usage(fresh, output=500)
+            assert cost_of(used, price, service_tier=tier) == fresh * 1000 + 500 * 2000
+            assert ceiling_of(price, input_tokens=fresh, output_tokens=500) >= fresh * 1000 + 500 * 2000
+
+
 # Amounts
 
 

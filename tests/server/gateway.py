@@ -38,6 +38,7 @@ from toolglot.config.schema import (
     Limits,
     McpConfig,
     ModelConfig,
+    PriceConfig,
     RecordConfig,
     Retries,
     ServerConfig,
@@ -306,6 +307,7 @@ def gateway(
     observers: tuple[Callable[[RequestRecord], None], ...] = (),
     mcp: McpConfig | None = None,
     record: RecordConfig | None = None,
+    prices: Mapping[str, PriceConfig] = {},
 ) -> Iterator[Running]:
     """Serve until the block is left. One upstream alone is named `up`."""
     named = {"up": upstreams} if isinstance(upstreams, UpstreamConfig) else dict(upstreams or {})
@@ -319,6 +321,7 @@ def gateway(
         discover=False,
         mcp=mcp or McpConfig(),
         record=record or RecordConfig(),
+        prices=dict(prices),
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     thread = _Thread(assemble(config, {}).config, listener, store, observers)

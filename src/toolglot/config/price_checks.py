@@ -11,7 +11,7 @@ from toolglot.config.schema import Config
 def check_prices(config: Config, builder: RecordBuilder) -> None:
     """A model that the table does not have needs `input` and `output`; a free one has both as 0."""
     for name, price in config.prices.items():
-        if price.input is not None and price.output is not None:
+        if (price.input is not None and price.output is not None) or not builder.is_right(("prices", name)):
             continue
         if not _is_known(config, name):
             message = "the table of prices has no such model, so `input` and `output` are needed"

@@ -12,7 +12,7 @@ from toolglot.ir import Usage
 from toolglot.receipt import ReceiptLine
 
 if TYPE_CHECKING:
-    from toolglot.prices import Price
+    from toolglot.upstream.pricing import ModelPrice
 
 
 NANO = 1_000_000_000
@@ -41,15 +41,12 @@ class Charge(Struct, frozen=True, gc=False):
         return "usage" if usage is None or None in (usage.input_tokens, usage.output_tokens) else "rate"
 
 
-def make_charge(
-    upstream: str, model: str, usage: Usage | None, service_tier: str | None, price: Price | None
-) -> Charge:
-    """Charge a model call at a price; None if the price is unknown."""
-    if price is None or usage is None:
-        return Charge(upstream, model, usage, None, None if price is None else price.model)
-    from toolglot.prices import cost_of  # loaded with the first price
-
-    return Charge(upstream, model, usage, cost_of(usage, price, service_tier=service_tier), price.model)
+def make_charge(upstream: str, model: str, usage: Usage | None, service_tier: str | None, found: ModelPrice) -> Charge:
+    """Charge a model call at the price that was found."""
+    price, cost_of = found.price, found.cost_of
+    if price is None or cost_of is None:
+        return Charge(upstream, model, usage, None, None)
+    return Charge(upstream, model, usage, None if usage is None else cost_of(usage, price, service_tier), price.model)
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):

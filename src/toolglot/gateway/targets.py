@@ -392,7 +392,7 @@ class ExchangeTranslation(Struct, eq=False):
         name, model = self.upstream.name, self.exchange.sent.model
         found = self._targets.gateway.pricing.find(name, model)
         if found.is_due:
-            self._record.charge(make_charge(name, model, usage, service_tier, found.price))
+            self._record.charge(make_charge(name, model, usage, service_tier, found))
 
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[ExchangeTranslation | None]:
         return (yield from self._targets.prepare_as_text(self.upstream, self._target, context, error))

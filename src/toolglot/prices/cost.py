@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from toolglot.ir import Usage
@@ -36,31 +35,37 @@ class BilledTokens(NamedTuple):
 
 
 def billed_tokens(usage: Usage) -> BilledTokens | None:
-    """Split the counts into five that do not overlap. None if input or output is unknown.
-
-    In `Usage`, the input includes what the cache was read and written for, and the writes include the long ones.
-    """
+    """Split the counts into five that do not overlap. None if input or output is unknown."""
     tokens, output = usage.input_tokens, usage.output_tokens
-    if tokens is None or output is None:
-        return None
+    return None if tokens is None or output is None else BilledTokens(*_split_input(usage, tokens), output)
+
+
+def _split_input(usage: Usage, tokens: int) -> tuple[int, int, int, int]:
+    """Split the input into fresh, read, written and written for long.
+
+    In `Usage`, the input includes what was read from the cache and written to it, and the writes include the long ones.
+    """
     read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    if not (read or written):
+        return tokens, 0, 0, 0
     long = min(usage.cache_write_long_tokens or 0, written)
-    return BilledTokens(max(0, tokens - read - written), read, written - long, long, output)
+    return max(0, tokens - read - written), read, written - long, long
 
 
-def cost_of(usage: Usage, price: Price, *, service_tier: str | None = None) -> int | None:
+def cost_of(usage: Usage, price: Price, service_tier: str | None = None) -> int | None:
     """The cost of one model call in nano-USD, rounded once. `service_tier` is the one that the answer reports.
 
     None if it cannot be known: the usage lacks input or output, or the price has no rate for what was used.
     """
-    counts = billed_tokens(usage)
-    if counts is None:
+    tokens, output = usage.input_tokens, usage.output_tokens
+    if tokens is None or output is None:
         return None
-    is_simple = len(price.rates) == 1 and service_tier in _STANDARD
-    rates = price.base if is_simple else _applicable(price.rates, counts.input, service_tier)
+    fresh, read, written, long = _split_input(usage, tokens)
+    size = fresh + read + written + long
+    is_usual = size <= price.small and service_tier in _STANDARD
+    rates = price.base if is_usual else _applicable(price, size, service_tier)
     if rates is None:
         return None
-    fresh, read, written, long, output = counts
     amount = fresh * rates.input + output * rates.output
     if read:
         amount += read * (rates.input if rates.cache_read is None else rates.cache_read)
@@ -90,17 +95,20 @@ def _tier(service_tier: str | None) -> str | None:
     return None if service_tier in _STANDARD else _SAME_TIER.get(service_tier or "", service_tier)
 
 
-def _applicable(rates: Sequence[Rates], tokens: int, service_tier: str | None) -> Rates | None:
+def _applicable(price: Price, tokens: int, service_tier: str | None) -> Rates | None:
     """The rates for this size and service tier; None if they are unknown. Sizes have rates in the standard tier first:
     another tier without a rate for a size has no known price there."""
     tier, above = _tier(service_tier), 0
-    for each in rates:
+    for each in price.rates:
         if each.service_tier is None and above < each.above < tokens:
             above = each.above
-    for each in rates:
-        if each.above == above and each.service_tier == tier:
-            return each
-    return None
+    standard: Rates | None = None
+    for each in price.rates:
+        if each.above == above:
+            if each.service_tier == tier:
+                return each
+            standard = each if each.service_tier is None else standard
+    return standard if price.is_flat else None
 
 
 def _long_rate(rates: Rates) -> int | None:

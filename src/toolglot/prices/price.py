@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
+
+MAX_TOKENS = 2**63
+"""More than any input has."""
 
 
 class Rates(Struct, frozen=True, kw_only=True, gc=False):
@@ -41,6 +44,14 @@ class Price(Struct, frozen=True, kw_only=True):
     source: str = ""
     date: str = ""
     """The day on which the source was read."""
+    is_flat: bool = False
+    """The configuration sets input and output: a service tier without rates has those of the standard tier."""
+    small: int = 0
+    """The largest input with the rates of small requests; derived from `rates`."""
+
+    def __post_init__(self) -> None:
+        sizes = [rates.above for rates in self.rates if rates.above]
+        force_setattr(self, "small", min(sizes, default=MAX_TOKENS))
 
     @property
     def base(self) -> Rates:
@@ -71,10 +82,11 @@ def override_price(price: Price | None, override: PriceOverride, model: str) -> 
         if override.input is None or override.output is None:
             return None
         rates = (Rates(**changed),)
-        return Price(vendor=None, model=model, rates=rates, ceilings=rates, source=CONFIGURED)
+        return Price(vendor=None, model=model, rates=rates, ceilings=rates, source=CONFIGURED, is_flat=True)
     return replace(
         price,
         rates=tuple([replace(rates, **changed) for rates in price.rates]),
         ceilings=tuple([replace(rates, **changed) for rates in price.ceilings]),
         source=f"{CONFIGURED}; {price.source}",
+        is_flat=price.is_flat or (override.input is not None and override.output is not None),
     )

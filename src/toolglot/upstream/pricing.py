@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -14,10 +14,12 @@ from toolglot.upstream.vendors import DEMO_VENDOR, VENDORS
 
 if TYPE_CHECKING:
     from toolglot.config.schema import PriceConfig
+    from toolglot.ir import Usage
     from toolglot.prices import Price
 
 MOST_MODELS = 1024
 """Limited, because clients choose the names of models."""
+_NEVER = float("inf")
 _PRIVATE_NAMES = (".internal", ".lan", ".local", ".localhost")
 
 
@@ -30,6 +32,9 @@ class Payee(Struct, frozen=True):
     """False for local servers, recordings and the demo: their answers have no price."""
 
 
+CostOf: TypeAlias = "Callable[[Usage, Price, str | None], int | None]"
+
+
 class ModelPrice(Struct, frozen=True):
     """The price of an upstream's model, until it changes."""
 
@@ -37,6 +42,8 @@ class ModelPrice(Struct, frozen=True):
     is_due: bool
     """The model costs money, even if the price is unknown."""
     until: float
+    cost_of: CostOf | None = None
+    """`toolglot.prices.cost_of`, if there is a price: the module is loaded with the first one."""
 
 
 def find_payee(vendor: str | None, base_url: str | None) -> Payee:
@@ -104,9 +111,12 @@ class Pricing:
         if not payee.is_paid and not self._configured:
             return _FREE
         price = find_price(model, at, upstream, payee.vendor if payee.is_paid else None, self._configured)
-        until = float("inf") if price is None or price.until is None else price.until
-        return ModelPrice(price, price is not None or payee.is_paid, until)
+        if price is None:
+            return ModelPrice(None, payee.is_paid, _NEVER)
+        from toolglot.prices import cost_of
+
+        return ModelPrice(price, True, _NEVER if price.until is None else price.until, cost_of)
 
 
 _NOBODY = Payee(None, is_paid=False)
-_FREE = ModelPrice(None, False, float("inf"))
+_FREE = ModelPrice(None, False, _NEVER)
