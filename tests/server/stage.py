@@ -18,7 +18,7 @@ from tests.e2e.wires import OLLAMA, Call, Event, Turn
 from tests.e2e.wires import WIRES as VENDOR_WIRES
 from tests.server.gateway import Answer, Body, Running, at, gateway
 from tests.upstream.bad_server import BadServer, Peer, Received, Step, expect, reply, stream
-from toolglot.config.schema import Limits, ModelConfig, PriceConfig
+from toolglot.config.schema import Limits, ModelConfig, PriceConfig, TeamConfig
 from toolglot.store import Store
 
 __all__ = [
@@ -141,6 +141,7 @@ def stage(
     dialects: Iterable[str] = DIALECTS,
     vendors: Mapping[str, str] = {},
     prices: Mapping[str, PriceConfig] = {},
+    team: TeamConfig | None = None,
     **fields: Any,
 ) -> Iterator[Stage]:
     """`fields` are those of every upstream; `vendors` are those of single dialects."""
@@ -153,5 +154,5 @@ def stage(
             for dialect in dialects
         }
         more: dict[str, Any] = {"limits": limits} if limits is not None else {}
-        with gateway(upstreams, models=models, store=store, prices=prices, **more) as running:
+        with gateway(upstreams, models=models, store=store, prices=prices, team=team, **more) as running:
             yield Stage(running, upstream, script)

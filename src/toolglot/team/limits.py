@@ -1,7 +1,7 @@
 """Rates and calendar windows, without a clock.
 
-Rates are checked by the generic cell rate algorithm (GCRA, ITU-T I.371): one number for each limit, exact, without the
-double amount that fixed windows let through at their edges. A minute's amount may come at once.
+Rates are checked by the generic cell rate algorithm (GCRA, ITU-T I.371): one number for each limit. A minute's amount
+may come at once, and is then refilled evenly.
 
 Budgets use calendar windows in UTC. The window is a part of the counter's name, so nothing has to be reset.
 """
