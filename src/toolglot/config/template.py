@@ -162,7 +162,13 @@ SECTIONS = (
     TemplateSection("limits", Limits),
     TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
     TemplateSection(
-        "team", TeamConfig, {"database": '"/var/lib/toolglot/team.sqlite3"', "pepper": '"${TOOLGLOT_PEPPER:-none}"'}
+        "team",
+        TeamConfig,
+        {
+            "database": '"/var/lib/toolglot/team.sqlite3"',
+            "pepper": '"${TOOLGLOT_PEPPER:-none}"',
+            "spool": '"/var/lib/toolglot/spool"',
+        },
     ),
     TemplateSection(
         "record",
