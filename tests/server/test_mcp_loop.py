@@ -248,6 +248,51 @@ def test_the_receipt_has_what_each_round_has_lost(streams: bool) -> None:
     assert any("videoMetadata" in str(line) for line in receipt[1]), receipt[1]
 
 
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "openai_chat": {"messages": [{"role": "user", "content": "Hi"}], "n": 2},
+    "gemini": {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "generationConfig": {"candidateCount": 2},
+    },
+}
+"""Requests of the APIs whose clients can ask for several answers."""
+
+
+@pytest.mark.parametrize("client", CANDIDATES)
+@EVERY_UPSTREAM
+@BOTH
+def test_a_request_with_served_tools_asks_for_one_candidate_and_the_receipt_says_so(
+    client: str, upstream: str, streams: bool
+) -> None:
+    """The loop carries one conversation: a further answer would be paid for and dropped."""
+    answers = [says(upstream, echo("x"), streams=streams), says(upstream, "Done.", streams=streams)]
+    with (
+        BadServer(*answers) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client, stream=streams, body=CANDIDATES[client])
+        assert text_of(read(client, answer, streams=streams)) == "Done."
+        for number in (0, 1):
+            assert find(upstream).decode_request(server.requests[number].body).candidates is None
+        receipt = running.record().receipt
+    assert receipt is not None
+    lost = [str(line) for line in receipt[1] if line.where == "candidates"]
+    assert lost == ["loss: candidates: candidates 2: a request with MCP tools gets one answer"]
+
+
+@BOTH
+@pytest.mark.parametrize("lost", ["candidates", "server"])
+def test_a_strict_request_is_refused_before_the_model_is_asked(lost: str, streams: bool) -> None:
+    is_gone = lost == "server"
+    mcp = McpConfig(servers={"gone": wayward("exit"), "day": day_server()})
+    models = {"m": ModelConfig(upstream="up", mcp=("gone", "day") if is_gone else ("day",))}
+    body = {"messages": [{"role": "user", "content": "Hi"}], "n": 1 if is_gone else 2}
+    with BadServer() as server, gateway(at("openai_chat", server.url), models=models, mcp=mcp) as running:
+        answer = running.ask("openai_chat", stream=streams, body=body, headers={"x-toolglot-strict": "1"})
+        assert (answer.status, server.requests) == (400, [])
+        assert ("MCP server" if is_gone else "candidates 2") in answer.json()["error"]["message"]
+
+
 @EVERY_CLIENT
 @BOTH
 @pytest.mark.parametrize("arguments", ['{"text": "pi', "[1]", "ping"], ids=["cut", "no object", "no JSON"])
