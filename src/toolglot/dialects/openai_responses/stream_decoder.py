@@ -34,7 +34,7 @@ from toolglot.dialects.openai_responses.stream_state import (
     read_object,
 )
 from toolglot.dialects.openai_responses.wire import CallItem, CustomCallItem
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, spliced, truncated, unreadable
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
 from toolglot.receipt import Receipt
@@ -56,7 +56,7 @@ _FAILURE_EVENTS = ("response.failed", "response.cancelled")
 
 
 class ResponsesStreamDecoder:
-    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse", "_streamed")
+    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_id", "_items", "_known", "_receipt", "_sse", "_streamed")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -67,6 +67,7 @@ class ResponsesStreamDecoder:
         self._known: dict[tuple[str, str], StreamItem] = {}  # by item id and by call id
         self._streamed: dict[ItemContent, deque[StreamItem]] | None = None  # by content; built on first use
         self._halves = SurrogateJoiner()
+        self._id = ""
         self._ended = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -136,9 +137,14 @@ class ResponsesStreamDecoder:
     # The response as a whole
 
     def _created(self, frame: ResponsesFrame) -> None:
-        if not self._blocks.started:
-            envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
-            self._blocks.start(envelope.id, envelope.model, envelope.created)
+        if self._blocks.started and not self._all:
+            return
+        envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
+        if self._id and envelope.id not in ("", self._id):
+            self._fault(spliced())
+            return
+        self._id = envelope.id
+        self._blocks.start(envelope.id, envelope.model, envelope.created)
 
     def _response_ended(self, frame: ResponsesFrame) -> None:
         body = read_object(frame.response, _RESPONSE)
