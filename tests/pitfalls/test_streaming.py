@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.exchanges import JSON_NAMES, NAMES, calls_of, folded, read_events, relay, through
@@ -21,6 +23,7 @@ from tests.pitfalls.wires import (
     responses,
     to,
 )
+from toolglot.ir import ToolCall
 from toolglot.translate import ExchangeCore
 
 PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
@@ -302,3 +305,40 @@ def test_chunks_with_ids_of_their_own_are_one_answer(has_role: bool) -> None:
     exchange = ExchangeCore("anthropic", "openai_chat")
     through(exchange, [stream + chat(finish="stop")])
     assert exchange.receipt.losses == ()
+
+
+@pytest.mark.parametrize("pieces", [[" "], [" ", "{}"], [" ", PARIS], ["\n", PARIS[:5], PARIS[5:]]])
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses"])
+def test_blank_arguments_are_those_of_a_call_without_any(client: str, pieces: list[str]) -> None:
+    """Clients parse the text as JSON: a space is none."""
+    other = {"openai_chat": "openai_responses", "openai_responses": "openai_chat"}[client]
+    item = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "get_weather", "arguments": ""}
+    delta = {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "fc_1"}
+    streams = {
+        "openai_chat": chat(calls(whole(0, "a", "")), *(calls(call(0, piece)) for piece in pieces)),
+        "openai_responses": responses(
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            *({**delta, "delta": piece} for piece in pieces),
+            {"type": "response.output_item.done", "output_index": 0, "item": {**item, "arguments": "".join(pieces)}},
+        ),
+    }
+    got = folded(read_events(client, [relay(client, other, [streams[other]])]))
+    wanted = json.loads("".join(pieces)) if "".join(pieces).strip() else {}
+    (block,) = got.content
+    assert isinstance(block, ToolCall)
+    if client == "openai_responses" and not "".join(pieces).strip():  # the end of the item has the whole arguments
+        assert b'"arguments":"{}"' in relay(client, other, [streams[other]])
+    else:
+        assert json.loads(block.arguments) == wanted
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_null_for_arguments_is_reported_to_clients_that_read_them_as_text(client: str) -> None:
+    exchange = ExchangeCore(client, "anthropic")
+    block = (
+        opened(0, type="tool_use", id="a", name="f", input={}),
+        added(0, type="input_json_delta", partial_json="null"),
+    )
+    through(exchange, [anthropic(*block, closed(0))])
+    noted = [line.what for line in exchange.receipt if line.where == "content[0].arguments"]
+    assert noted == (["null"] if client in ("openai_chat", "openai_responses") else [])
