@@ -215,9 +215,9 @@ class Settler:
         arguments = "".join(call.pieces)
         if call.is_function and not self._whole and self._client.calls.broken == "refused":
             note_repeated_keys(arguments, f"content[{event.index}].arguments", self._receipt)
-        if call.is_function and self._is_foreign and event.complete and arguments.strip() == _NULL:
-            if self._client.calls.arguments == "text":
-                self._receipt.note(f"content[{event.index}].arguments", _NULL, _NULL_WHY)
+        reads_text = self._is_foreign and self._client.calls.arguments == "text"
+        if reads_text and call.is_function and event.complete and arguments.strip() == _NULL:
+            self._receipt.note(f"content[{event.index}].arguments", _NULL, _NULL_WHY)
         is_garbled = call.is_function and json.object_of(arguments) is None
         if event.complete and is_garbled:
             event = replace(event, complete=False)
