@@ -408,3 +408,11 @@ INSTRUCTION: Native = {OURS: {"$instruction": True}}
 
 def is_instruction(block: Block) -> bool:
     return "$instruction" in native_of(block, OURS)
+
+
+CONTINUES: Native = {OURS: {"$continues": True}}
+"""Mark of a tool result that another one of the same call follows."""
+
+
+def continues(result: ToolResult) -> bool:
+    return "$continues" in native_of(result, OURS)

@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,51 @@ def test_the_receipt_has_what_each_round_has_lost(streams: bool) -> None:
         receipt = running.record().receipt
     assert receipt is not None
     assert any("videoMetadata" in str(line) for line in receipt[1]), receipt[1]
+
+
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "openai_chat": {"messages": [{"role": "user", "content": "Hi"}], "n": 2},
+    "gemini": {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "generationConfig": {"candidateCount": 2},
+    },
+}
+"""Requests of the APIs whose clients can ask for several answers."""
+
+
+@pytest.mark.parametrize("client", CANDIDATES)
+@EVERY_UPSTREAM
+@BOTH
+def test_a_request_with_served_tools_asks_for_one_candidate_and_the_receipt_says_so(
+    client: str, upstream: str, streams: bool
+) -> None:
+    """The loop carries one conversation: a further answer would be paid for and dropped."""
+    answers = [says(upstream, echo("x"), streams=streams), says(upstream, "Done.", streams=streams)]
+    with (
+        BadServer(*answers) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client, stream=streams, body=CANDIDATES[client])
+        assert text_of(read(client, answer, streams=streams)) == "Done."
+        for number in (0, 1):
+            assert find(upstream).decode_request(server.requests[number].body).candidates is None
+        receipt = running.record().receipt
+    assert receipt is not None
+    lost = [str(line) for line in receipt[1] if line.where == "candidates"]
+    assert lost == ["loss: candidates: candidates 2: a request with MCP tools gets one answer"]
+
+
+@BOTH
+@pytest.mark.parametrize("lost", ["candidates", "server"])
+def test_a_strict_request_is_refused_before_the_model_is_asked(lost: str, streams: bool) -> None:
+    is_gone = lost == "server"
+    mcp = McpConfig(servers={"gone": wayward("exit"), "day": day_server()})
+    models = {"m": ModelConfig(upstream="up", mcp=("gone", "day") if is_gone else ("day",))}
+    body = {"messages": [{"role": "user", "content": "Hi"}], "n": 1 if is_gone else 2}
+    with BadServer() as server, gateway(at("openai_chat", server.url), models=models, mcp=mcp) as running:
+        answer = running.ask("openai_chat", stream=streams, body=body, headers={"x-toolglot-strict": "1"})
+        assert (answer.status, server.requests) == (400, [])
+        assert ("MCP server" if is_gone else "candidates 2") in answer.json()["error"]["message"]
 
 
 @EVERY_CLIENT
@@ -619,6 +665,48 @@ def test_a_client_that_sends_served_calls_back_loses_nothing_without_a_store(
         ["Look.", *state[1], "day__echo", *state[2], "day__echo"],
         [*state[3], "day__echo", *state[4], "f"],
     ]
+
+
+def block_of(frame: bytes) -> int | None:
+    """The index of the block that a frame belongs to."""
+    line = frame.rpartition(b"data: ")[2]
+    value = json.loads(line) if line.startswith(b"{") else {}
+    if value.get("choices"):
+        calls = value["choices"][0]["delta"].get("tool_calls")
+        return int(calls[0]["index"]) if calls else None
+    index = value.get("output_index", value.get("index"))
+    return None if index is None else int(index)
+
+
+def interleaved(upstream: str, *calls: ToolCall) -> Script:
+    """An answer whose blocks open one after the other, and are then written in turns."""
+    encoder = find(upstream).stream_encoder(None, Receipt())
+    response = Response(id="r1", model="m", content=calls, stop=Stop("tool_calls"), created=1)
+    written = b"".join(encoder.feed(event) for event in unfold(response))
+    frames = [frame + b"\n\n" for frame in written.split(b"\n\n") if frame]
+    places = [block_of(frame) for frame in frames]
+    blocks = [[frame for frame, place in zip(frames, places, strict=True) if place == n] for n in range(len(calls))]
+    first = next(number for number, place in enumerate(places) if place is not None)
+    head, tail = frames[:first], [frame for frame, place in zip(frames, places, strict=True) if place is None][first:]
+    turns = [frame for row in zip_longest(*blocks) for frame in row if frame is not None]
+    assert [block_of(frame) for frame in turns[: len(calls) + 1]] == [*range(len(calls)), 0]
+    return [expect(), stream(*head, *turns, *tail)]
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses", "anthropic"])
+def test_blocks_that_an_upstream_interleaves_stay_apart_in_a_round(client: str, upstream: str) -> None:
+    """Responses and Anthropic clients get a round from its first served call on only when it has ended."""
+    first = interleaved(upstream, echo("ping"), own(), echo("pong", 2))
+    with (
+        BadServer(first) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        response = read(client, running.ask(client, stream=True), streams=True)
+    assert calls_of(response) == [("f", {"a": 1})]
+    told = told_of(response)
+    assert "ping" in told
+    assert told.index("ping") < told.index("pong")
 
 
 def test_where_nothing_can_be_kept_the_receipt_says_so() -> None:

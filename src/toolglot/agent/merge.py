@@ -33,8 +33,8 @@ class HeldBlock(Struct):
 
 
 class RoundMerger:
-    """Feed it each round's events between `begin` and the round's end. `serves` identifies served calls; `holds`: a
-    round is held back from its first served call on."""
+    """Feed it each round's events between `begin` and the round's end, one block at a time as encoders get them.
+    `serves` identifies served calls; `holds`: a round is held back from its first served call on."""
 
     def __init__(self, serves: Callable[[ToolCall], bool], *, holds: bool = False) -> None:
         self._serves = serves

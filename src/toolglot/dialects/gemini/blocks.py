@@ -28,6 +28,7 @@ from toolglot.dialects.gemini.wire import (
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
+    CONTINUES,
     Block,
     Media,
     MediaKind,
@@ -201,6 +202,8 @@ def _decode_result(part: Part, result: FunctionResponse) -> ToolResult:
         "name": "absent" if name is UNSET else None,
     }
     native = add_nested_rest(keep(other_members(part, "functionResponse"), **notes), "functionResponse", rest)
+    if result.will_continue is True:
+        native = {**native, **CONTINUES}
     content = (*texts, *map(_decode_result_part, nested_parts))
     return ToolResult(call_id=result.id or "", name=_or_none(name), content=content, is_error=is_error, native=native)
 

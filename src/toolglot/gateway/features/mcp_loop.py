@@ -50,6 +50,7 @@ from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolChoice, replace
 from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
 from toolglot.passes.carry import move_before_call
+from toolglot.passes.parameters import with_one_candidate
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.logs import printable
@@ -79,6 +80,7 @@ def start_mcp_answer(
 
     Raises:
         FailedError, DecodeError: the request uses an unknown server, or its definition of one is invalid.
+        LossError: the request is strict, and something is already lost.
     """
     record = context.record
     requested = find_requested_servers(gateway, received, target)
@@ -102,9 +104,12 @@ def start_mcp_answer(
     store = record_store_reads(service.store, received.recording)
     kept, approvals = McpRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp
-    return McpAnswer(
+    answer = McpAnswer(
         received, context, requested, attached, toolbox, model, service.host, limits, kept, approvals, receipt
     )
+    if received.strict and receipt.losses:
+        raise LossError(receipt)
+    return answer
 
 
 async def add_served_tools(service: Service, gateway: Gateway, received: ReceivedRequest, target: Target) -> Request:
@@ -198,7 +203,7 @@ class McpAnswer:
     ) -> None:
         self._received = received
         self.context = context
-        self._request = requested.request
+        self._request = with_one_candidate(requested.request, receipt, "a request with MCP tools gets one answer")
         self._chosen = requested.chosen
         self._attached = attached
         self._toolbox = toolbox
