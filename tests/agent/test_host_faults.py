@@ -115,6 +115,7 @@ async def test_a_restart_is_waited_for_only_when_it_comes_soon() -> None:
         states = []
         for _ in range(2):
             await failure(host, "die")
+            await until(lambda: host.state("a").state != "ready")
             await host.ready(["a"])
             states.append(host.state("a").state)
         assert states == ["ready", "waiting"]
