@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from math import inf
@@ -408,6 +408,82 @@ def test_an_upstream_that_breaks_off_in_a_later_round_is_told_as_in_the_first(cl
         assert b"I will. " in answer.body
         record = running.record()
         assert (record.error, record.cut) == ("server", DIALECTS[client].stream.broken == "cut")
+
+
+def run_here(running: Running, answer: Answer) -> dict[str, int]:
+    """How many calls of each server an answer has run."""
+    record = running.record()
+    while record.id != answer.headers["x-request-id"]:
+        record = running.record()
+    return dict(record.served)
+
+
+FAILING_ROUNDS: dict[str, Callable[[str, bool], Script]] = {
+    "an error": lambda upstream, streams: [expect(), reply({"error": {"message": "no", "type": "server_error"}}, 503)],
+    "a reset": lambda upstream, streams: [expect(), reset()],
+    "a break in the answer": lambda upstream, streams: (
+        [expect(), stream(mid_call(upstream), complete=False), reset()] if streams else [expect(), reset()]
+    ),
+}
+
+
+@EVERY_CLIENT
+@BOTH
+@pytest.mark.parametrize("failure", FAILING_ROUNDS)
+@pytest.mark.parametrize("stored", [True, False], ids=["store", "no store"])
+def test_a_request_that_is_repeated_after_a_later_round_failed_runs_no_tool_twice(
+    client: str, streams: bool, failure: str, stored: bool, store: SqliteStore
+) -> None:
+    failing = FAILING_ROUNDS[failure]("openai_chat", streams)
+    answers = (
+        says("openai_chat", "First. ", echo("ping"), streams=streams),
+        failing,
+        failing,
+        says("openai_chat", "Second. ", echo("pong", 2), streams=streams),
+        says("openai_chat", "Done.", streams=streams),
+        says("openai_chat", "Anew.", streams=streams),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(
+            at("openai_chat", server.url), models=MODELS, mcp=settings(), store=store if stored else None
+        ) as running,
+    ):
+        asked = [running.ask(client, stream=streams) for _ in range(4)]
+        assert [run_here(running, answer) for answer in asked] == [{"day": 1}, {}, {"day": 1}, {}]
+        response = read(client, asked[2], streams=streams)
+        assert text_of(response).split() == ["First.", "Second.", "Done."]
+        assert "ping" in told_of(response)
+        assert "pong" in told_of(response)
+        assert "call call_1 not run again" in notes_of(running, asked[2])
+        assert text_of(read(client, asked[3], streams=streams)) == "Anew."
+    last = sent(server, 4)["messages"]
+    assert [message["role"] for message in last[-4:]] == ["assistant", "tool", "assistant", "tool"]
+    assert ["ping" in json.dumps(last[-3]), "pong" in json.dumps(last[-1])] == [True, True]
+    assert "ping" not in json.dumps(sent(server, 5)["messages"])
+
+
+@EVERY_CLIENT
+def test_a_request_that_is_repeated_after_its_client_left_runs_no_tool_twice(client: str) -> None:
+    seen = Gate()
+    answers = (
+        says("openai_chat", "First. ", echo("ping"), streams=True),
+        [expect(), pause(seen)],
+        says("openai_chat", "Done.", streams=True),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        talk = running.begin(client, stream=True)
+        talk.until(b"First. ")
+        until_true(lambda: len(server.requests) == 2 or None, "the second round")
+        talk.leave()
+        assert running.record().cancelled
+        seen.open()
+        answer = running.ask(client, stream=True)
+        assert text_of(read(client, answer, streams=True)).split() == ["First.", "Done."]
+        assert run_here(running, answer) == {}
 
 
 @pytest.mark.parametrize("client", ["openai_chat", "gemini"])  # which are told that it has begun
@@ -905,6 +981,28 @@ def test_an_approval_runs_its_call_once(streams: bool, stored: bool, store: Sqli
         assert "ping" in json.dumps(sent(server, 1)["messages"][-1])
         assert not client.approve()  # once more with the same
         assert "was not run" in json.dumps(sent(server, 2)["messages"][-1])
+
+
+@BOTH
+def test_an_approval_that_is_repeated_after_its_answer_failed_gives_the_result_of_the_call(streams: bool) -> None:
+    failing: Script = [expect(), reply({"error": {"message": "no", "type": "server_error"}}, 503)]
+    answers = (
+        says("openai_chat", echo("ping"), streams=streams),
+        failing,
+        says("openai_chat", "Done.", streams=streams),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), mcp=settings("ask"), server=KEYS) as running,
+    ):
+        client = Approving(running, streams=streams)
+        asked = client.be_asked()
+        yes = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
+        both = [client.ask([SAID, asked, yes]) for _ in range(2)]
+        assert [run_here(running, answer) for answer in both] == [{"day": 1}, {}]
+        response = read("openai_responses", both[1], streams=streams)
+        assert (text_of(response), "ping" in told_of(response)) == ("Done.", True)
+    assert "ping" in json.dumps(sent(server, 2)["messages"][-1])
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,16 @@ class RoundMerger:
         """Return the last event, with the usage of all rounds."""
         return self._emit([replace(finish, usage=self.usage)])
 
+    @property
+    def shown(self) -> tuple[Block, ...]:
+        """What the client has so far, or gets as soon as the answer begins; complete between rounds."""
+        if self._started:
+            return self._seen.content
+        opening = Fold()
+        for event in self._opening:
+            opening.add(event)
+        return opening.content
+
     def seen(self) -> tuple[Block, ...]:
         """Everything that the client got, once the last event has arrived."""
         return self._seen.response().content
