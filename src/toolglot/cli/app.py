@@ -38,7 +38,7 @@ class Commands(Group):
         "lint": "lint-stream",
         "check": "config check",
         "init": "config init",
-        "import": "export",
+        "import": "config import",
         "models": "doctor",
     }
 

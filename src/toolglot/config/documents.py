@@ -123,7 +123,7 @@ PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, TextPosition]]]
     ".yml": _yaml,
 }
 
-_ADVICE = "see `Coming from …` in docs/configuration.md"
+_ADVICE = "`toolglot config import FILE` converts it; see `Coming from …` in docs/configuration.md"
 
 
 class OtherGateway(Struct, frozen=True):
