@@ -16,6 +16,7 @@ COMMANDS = {
     "launch": "toolglot.cli.launch",
     "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
+    "health": "toolglot.cli.health",
     "config": "toolglot.cli.config",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
@@ -40,6 +41,8 @@ class Commands(Group):
         "init": "config init",
         "import": "config import",
         "models": "doctor",
+        "status": "health",
+        "ping": "health",
     }
 
     def invoke(self, ctx: click.Context) -> Any:
