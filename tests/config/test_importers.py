@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -368,6 +369,46 @@ def test_comments_name_the_lines_that_settings_come_from() -> None:
     assert lines[15].strip() == "timeout: 60"
     assert all(lines[number - 1].strip() for number in named)
     assert "[models.local]  # models.yaml:2" in text
+
+
+def test_an_export_of_claude_code_router_3_gives_its_providers(tmp_path: Path) -> None:
+    members = {"api_base_url": "https://p.example/v1", "apiKey": "canary-key", "models": ["m"]}
+    providers = [
+        {"name": "own", "type": "anthropic_messages", "extraHeaders": {"X-Token": "canary-token"}, **members},
+        {"name": "off", "enabled": False, **members},
+        {"name": "pictures", "type": "openai_image_generations", **members},
+        {"name": "many", "credentials": [{"apiKey": "canary-credential"}], **members},
+    ]
+    export = {
+        "kind": "claude-code-router-data-export",
+        "version": 1,
+        "exportedAt": "2026-11-18T00:00:00Z",
+        "app": {"name": "CCR", "version": "3.1.1"},
+        "config": {"Providers": providers, "Router": {"rules": [{"model": "x"}]}, "PORT": 3456},
+        "files": [{"name": "usage.sqlite", "base64": "canary" * 400_000}],
+    }
+    (tmp_path / "data.json").write_text(json.dumps(export))
+    imported = import_config(tmp_path / "data.json")
+    assert "canary" not in imported.text + str(imported.reports)
+    written = tomllib.loads(imported.text)
+    assert written["upstreams"]["own"] == {
+        "dialect": "anthropic",
+        "base_url": "https://p.example/v1",
+        "key": "${OWN_API_KEY}",
+        "models": ["m"],
+        "headers": {"x-token": "${OWN_X_TOKEN}"},
+    }
+    assert written["server"] == {"port": 3456}
+    assert [problem.field for problem in imported.reports] == [
+        "config.Providers[0].extraHeaders.X-Token",
+        "config.Providers[0].apiKey",
+        "config.Providers[1]",
+        "config.Providers[2]",
+        "config.Providers[3].credentials",
+        "config.Providers[3].apiKey",
+        "config.Router.rules",
+        "files",
+    ]
 
 
 def test_several_deployments_of_a_model_are_fallbacks_in_their_order() -> None:

@@ -1,4 +1,4 @@
-"""claude-code-router's `config.json` (2.x), and the JSON that 3.x exports as far as it has the same names."""
+"""claude-code-router's `config.json` (2.x), and the providers of the data that 3.x exports."""
 
 from __future__ import annotations
 
@@ -46,10 +46,21 @@ TRANSFORMERS: Mapping[str, Transformer] = {
     "customparams": Transformer(reason="clients send their own parameters; toolglot sets no defaults"),
 }
 
+TYPES: Mapping[str, str] = {
+    "openai_chat_completions": "openai_chat",
+    "openai_responses": "openai_responses",
+    "anthropic_messages": "anthropic",
+    "gemini_generate_content": "gemini",
+}
+"""The provider's API in 3.x."""
+
+EXPORT = "claude-code-router-data-export"
+"""`kind` of the file that 3.x exports; the configuration is in its member `config`."""
+
 _NO_RULE = "there is no rule of this kind: choose the model by its name, as with `/model` in Claude Code"
 _CODE = "toolglot runs no code of other gateways"
 
-NOT_TAKEN = (
+_SETTINGS_NOT_TAKEN = (
     NotTaken("Router.think", _NO_RULE),
     NotTaken("Router.longContext*", _NO_RULE),
     NotTaken("Router.webSearch", _NO_RULE),
@@ -68,6 +79,13 @@ NOT_TAKEN = (
     NotTaken("NON_INTERACTIVE_MODE", "toolglot needs no such setting"),
     NotTaken("profile*", "`toolglot launch AGENT` starts agents"),
     NotTaken("agent.mcpServers", "`mcp.files` reads files with `mcpServers`"),
+    NotTaken("*.credentials", "one upstream has one key: add an upstream for each"),
+)
+
+NOT_TAKEN = (
+    NotTaken("files", "databases of claude-code-router are not read"),
+    *_SETTINGS_NOT_TAKEN,
+    *(NotTaken(f"config.{row.pattern}", row.reason) for row in _SETTINGS_NOT_TAKEN if not row.pattern.startswith("*")),
 )
 """Settings that are not taken over, the most specific first."""
 
@@ -88,7 +106,7 @@ def convert_reference(text: str) -> str | None:
 
 def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft) -> None:
     """Convert the file."""
-    root = SourceNode(log, document, (), document.value)
+    root = _settings(SourceNode(log, document, (), document.value))
     draft.set((), "discover", False, None, "claude-code-router serves only the providers of its file")
     pool = UpstreamPool(draft)
     upstreams = dict(_providers(root, pool, draft))
@@ -101,6 +119,21 @@ def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft)
             )
 
 
+def _settings(document: SourceNode) -> SourceNode:
+    """The settings in the document: it may be an export."""
+    config = document.get("config")
+    if not is_export(document.value) or config is None:
+        return document
+    for name in ("app", "appState", "exportedAt", "kind", "version"):
+        if (about := document.get(name)) is not None:
+            about.take()  # says when and by what it was exported
+    return config
+
+
+def is_export(value: object) -> bool:
+    return isinstance(value, dict) and value.get("kind") == EXPORT
+
+
 def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[tuple[str, str]]:
     """Yield each provider's name with the name of its upstream."""
     providers = root.get("Providers") or root.get("providers")
@@ -109,6 +142,9 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
         address = next((text for each in _ADDRESSES if (text := provider.text(each)) is not None), None)
         if not name or not address:
             provider.report("a provider needs `name` and `api_base_url`")
+            continue
+        if (enabled := provider.get("enabled")) is not None and enabled.value is False:
+            provider.report("it is disabled")
             continue
         dialect, problem = _dialect(provider)
         if problem is not None:
@@ -124,6 +160,7 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
             address_source=next(node for each in _ADDRESSES if (node := provider.get(each)) is not None),
             key=key,
             key_source=key_node,
+            headers=dict(_headers(provider)),
         )
         upstream = pool.add(request, provider)
         models = provider.get("models")
@@ -136,6 +173,14 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
         yield name, upstream
 
 
+def _headers(provider: SourceNode) -> Iterator[tuple[str, tuple[str, SourceNode]]]:
+    headers = provider.get("extraHeaders")
+    for name, node in headers.members().items() if headers is not None else ():
+        text = headers.text(name) if headers is not None else None
+        if text is not None:
+            yield name.lower(), (text, node)
+
+
 def _local_vendor(name: str, address: str) -> str | None:
     """The kind of a local server, if the provider is named after it."""
     known = {"ollama": "ollama", "lmstudio": "lmstudio", "lm-studio": "lmstudio", "vllm": "vllm"}
@@ -146,7 +191,12 @@ def _local_vendor(name: str, address: str) -> str | None:
 def _dialect(provider: SourceNode) -> tuple[str, str | None]:
     """The provider's API, by its transformers; and why it cannot be used, if so."""
     transformer = provider.get("transformer")
-    dialect = "openai_chat"
+    kind = provider.get("type")
+    dialect = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else "openai_chat"
+    if not dialect:
+        return dialect, "toolglot serves none of the APIs of this provider"
+    if kind is not None and isinstance(kind.value, str):
+        kind.take()
     for scope in transformer.members().values() if transformer is not None else ():
         for use in scope.elements() if scope.path[-1] == "use" else _uses(scope):
             named = use.elements()[0] if use.elements() else use

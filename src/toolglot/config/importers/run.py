@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolglot.config import json_document
-from toolglot.config.documents import GATEWAYS, MAX_BYTES, Document, decode_text, parse_document
+from toolglot.config.documents import GATEWAYS, Document, decode_text, parse_document
 from toolglot.config.importers import claude_code_router, litellm
 from toolglot.config.importers.draft import Draft, report_line, write_toml
 from toolglot.config.importers.environment import stand_in_environment, variables_of
@@ -25,6 +25,9 @@ Gateway = Literal["litellm", "claude-code-router"]
 
 _SQLITE = b"SQLite format 3\x00"
 _MAX_CHECKS = 1000
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""An export of claude-code-router 3 also has its databases."""
 
 _PORTS: Mapping[Gateway, int] = {"litellm": 4000, "claude-code-router": 3456}
 
@@ -135,6 +138,8 @@ def _variables(draft: Draft) -> dict[str, bool]:
 
 def _recognize(document: Document) -> Gateway:
     names: dict[str, Gateway] = {"LiteLLM": "litellm", "claude-code-router": "claude-code-router"}
+    if claude_code_router.is_export(document.value):
+        return "claude-code-router"
     for gateway in GATEWAYS:
         if gateway.names & document.value.keys():
             return names[gateway.title]
@@ -148,7 +153,7 @@ def _read(file: FilePath) -> Document:
     name = str(file)
     try:
         with file.open("rb") as source:
-            data = source.read(MAX_BYTES + 1)
+            data = source.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError([Problem(file=name, message=(error.strerror or str(error)).lower())]) from None
     if data.startswith(_SQLITE):
@@ -156,7 +161,7 @@ def _read(file: FilePath) -> Document:
             "this is claude-code-router 3's database: export the configuration in its page (`ccr ui`) and import that"
         )
         raise ConfigError([Problem(file=name, message=told)])
-    text = decode_text(data, name)
+    text = decode_text(data, name, MAX_FILE_BYTES)
     value, places = _parser(file, text)(text, name)
     if not isinstance(value, dict):
         raise ConfigError([Problem(file=name, line=1, message="expected a table of names and values")])
