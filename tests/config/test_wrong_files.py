@@ -12,7 +12,7 @@ from toolglot.config.problems import ConfigError
 
 SECRET = "sk-very-secret"
 ENVIRON = {"OPENAI_API_KEY": SECRET, "PORT": "99999", "WORD": SECRET, "EMPTY": ""}
-ELSEWHERE = "see `Coming from …` in docs/configuration.md"
+ELSEWHERE = "`toolglot config import FILE` converts it; see `Coming from …` in docs/configuration.md"
 
 
 class Wrong(NamedTuple):

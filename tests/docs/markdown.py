@@ -23,7 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DO
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SET_UP = re.compile(
-    r"^(make|pip|pipx|git|cd|\.ci/run|uvx?|source|\.|npm|ollama|OLLAMA_\w+=\d+ ollama|vllm|llama-server)\b"
+    r"^(make|pip|pipx|git|cd|\.ci/run|uvx?|source|\.|npm|ollama|OLLAMA_\w+=\d+ ollama|vllm|llama-server"
+    r"|docker|helm|systemctl|install|python3 -m venv|/opt/toolglot/bin/pip)\b"
 )
 
 

@@ -25,6 +25,16 @@ KNOWN_LANGUAGES = {"bash", "python", "json", "text", "toml", ""}
 SET_UP_COMMANDS = (
     *("pip install", "pipx install", "pipx run", "uvx ", "uv tool install", "git clone", "cd ", ".ci/run", "make "),
     *("npm install -g ", "ollama pull ", "OLLAMA_CONTEXT_LENGTH=", "vllm serve ", "llama-server "),
+    *(
+        "docker build ",
+        "docker run ",
+        "docker compose ",
+        "helm install ",
+        "systemctl enable ",
+        "install -",
+        "python3 -m venv ",
+    ),
+    "/opt/toolglot/bin/pip install ",
 )
 
 _SDKS = re.compile(r"^>>> from (openai|anthropic|google)\b", re.MULTILINE)
@@ -94,6 +104,8 @@ def test_the_set_up_commands_of_a_page_exist(page: Path) -> None:
             assert command.startswith(SET_UP_COMMANDS), f"{page.name}:{block.line}: {command}"
             if command.startswith("make "):
                 assert command.split()[1] in targets, f"{page.name}:{block.line}: {command}"
+            for file in re.findall(r"(?:^|[ /])((?:deploy|requirements)/[\w./-]+)", command):
+                assert (ROOT / file).exists(), f"{page.name}:{block.line}: {file}"
             if command.startswith(".ci/run"):
                 assert os.access(ROOT / ".ci/run", os.X_OK)
 

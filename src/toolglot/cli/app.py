@@ -16,6 +16,7 @@ COMMANDS = {
     "launch": "toolglot.cli.launch",
     "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
+    "health": "toolglot.cli.health",
     "config": "toolglot.cli.config",
     "keys": "toolglot.cli.keys",
     "spend": "toolglot.cli.spend",
@@ -41,8 +42,10 @@ class Commands(Group):
         "lint": "lint-stream",
         "check": "config check",
         "init": "config init",
-        "import": "export",
+        "import": "config import",
         "models": "doctor",
+        "status": "health",
+        "ping": "health",
     }
 
     def invoke(self, ctx: click.Context) -> Any:
