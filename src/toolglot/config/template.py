@@ -166,6 +166,8 @@ SECTIONS = (
         TeamConfig,
         {
             "database": '"/var/lib/toolglot/team.sqlite3"',
+            "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
+            "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
             "spool": '"/var/lib/toolglot/spool"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },

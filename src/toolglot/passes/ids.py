@@ -73,7 +73,7 @@ def unique(request: Request, context: Context) -> Request:
     if history.is_without_ids:
         first = Place(history.call_places[0][0])
         derived = with_ids(request, history, _id_by_position)
-        if history.has_own_ids:
+        if len(history.used_ids) == len(history.calls):  # no two calls have the same content
             context.receipt.note(str(first), *_WITHOUT_IDS)
             context.call_ids |= history.used_ids
             return derived
