@@ -30,6 +30,7 @@ from toolglot.gateway.commands import (
     WholeAnswer,
     Write,
 )
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
 from toolglot.gateway.features.mcp_rounds import McpRounds
@@ -239,11 +240,18 @@ class McpAnswer:
             return (yield from (self._answer_stream() if context.is_streaming else self._answer_whole()))
         except Exception as failure:
             # Once something was written, only the stream itself can report the error.
-            if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
-                raise
-            return context.end(error)
+            if context.begun and (error := context.describe_failure(failure, context.record)) is not None:
+                return context.end(error)
+            if isinstance(failure, (FailedError, UpstreamError)) and self._has_changed_something:
+                failure.error = replace(failure.error, should_retry=False)
+            raise
         finally:
             self._runner.cancel()
+
+    @property
+    def _has_changed_something(self) -> bool:
+        """Has a tool run that does more than read? An SDK that sends the request again would run it again."""
+        return any(each.ran and not each.served.offered.tool.read_only for each in self._loop.outcomes)
 
     def _answer_stream(self) -> Steps[StreamEnd]:
         yield from self._run_loop(self._write_events)
