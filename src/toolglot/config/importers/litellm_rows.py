@@ -28,7 +28,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("openai", is_any_server=True),
     "custom_openai": Provider("openai", is_any_server=True),
     "openai_like": Provider("openai", is_any_server=True),
-    "litellm_proxy": Provider("openai", is_any_server=True, address="${LITELLM_PROXY_API_BASE}"),
+    "litellm_proxy": Provider("openai", None, "LITELLM_PROXY_API_KEY", "${LITELLM_PROXY_API_BASE}", is_any_server=True),
     "anthropic": Provider("anthropic", is_any_server=True),
     "gemini": Provider("gemini"),
     "azure": Provider("azure", None, "AZURE_API_KEY", "${AZURE_API_BASE}", "/openai/v1"),
