@@ -7,6 +7,9 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
+# Some images set it. The tests start many processes, and each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo docs docs-serve package lock announce test test-all test-core test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants picture clean
 
 help:

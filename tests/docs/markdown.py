@@ -4,6 +4,7 @@
 - `bash`: run by bash on a terminal, in a folder of the page's own that has the examples, with `toolglot` on the path. A
   `json` or `text` block right behind it is what a person then sees, character by character.
 - A `bash` block with the one command `toolglot serve …`: a server that runs while the rest of the page is run.
+- `toml`: a configuration file, which must be accepted.
 - A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
 - A `bash` block with `toolglot launch …`: run with `--show`, since an agent would want a person.
 - A comment `<!-- server: VENDOR at HOST:PORT with MODEL, N tokens -->`: the page's commands find such a model server at

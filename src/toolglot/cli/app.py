@@ -18,6 +18,8 @@ COMMANDS = {
     "doctor": "toolglot.cli.doctor",
     "health": "toolglot.cli.health",
     "config": "toolglot.cli.config",
+    "keys": "toolglot.cli.keys",
+    "spend": "toolglot.cli.spend",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
@@ -25,6 +27,7 @@ COMMANDS = {
     "export": "toolglot.cli.export",
     "explain": "toolglot.cli.explain",
     "dialects": "toolglot.cli.dialects",
+    "prices": "toolglot.cli.prices",
     "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }

@@ -22,10 +22,12 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    PriceConfig,
     RecordConfig,
     Retries,
     ServerConfig,
     StoreConfig,
+    TeamConfig,
     UpstreamConfig,
 )
 from toolglot.dialects import DEFAULT
@@ -130,6 +132,11 @@ SECTIONS = (
         },
         "Route for a model name. Here, all models that Claude Code requests go to a local model, then to OpenRouter.",
     ),
+    TemplateSection(
+        'prices."local/qwen3-coder"',
+        PriceConfig,
+        {"input": "0.0", "output": "0.0", "cache_read": "0.0", "cache_write": "0.0", "cache_write_long": "0.0"},
+    ),
     TemplateSection("mcp", McpConfig),
     TemplateSection(
         "mcp.servers.notes",
@@ -154,6 +161,15 @@ SECTIONS = (
     TemplateSection("history", HistoryPolicy, _HISTORY),
     TemplateSection("limits", Limits),
     TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
+    TemplateSection(
+        "team",
+        TeamConfig,
+        {
+            "database": '"/var/lib/toolglot/team.sqlite3"',
+            "spool": '"/var/lib/toolglot/spool"',
+            "pepper": '"${TOOLGLOT_PEPPER:-none}"',
+        },
+    ),
     TemplateSection(
         "record",
         RecordConfig,

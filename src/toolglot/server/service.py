@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from toolglot.agent.host import McpHost
 from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.mcp_rounds import RecentFailures
 from toolglot.gateway.features.recording import ExchangeRecorder
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.request_record import RequestRecord
@@ -23,6 +24,10 @@ from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
 from toolglot.store import Store
+
+if TYPE_CHECKING:
+    from toolglot.team.directory import KeyDirectory
+    from toolglot.team.service import Team
 
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
@@ -117,7 +122,10 @@ class Service(Struct, kw_only=True):
     host: McpHost | None = None
     """The MCP servers; None if none are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
+    recent_failures: RecentFailures = field(default_factory=RecentFailures)
     """Approval requests that are not in the store."""
+    team: Team | None = None
+    """Keys of a team; None if there are none."""
     recorder: ExchangeRecorder | None = None
     """Records exchanges, if that is configured."""
     peers: Peers | None = None
@@ -134,6 +142,10 @@ class Service(Struct, kw_only=True):
 
     def __post_init__(self) -> None:
         self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
+
+    @property
+    def keys(self) -> KeyDirectory | None:
+        return None if self.team is None else self.team.keys
 
     def observe(self, record: RequestRecord) -> None:
         """Pass the record of a finished request to the observers."""
