@@ -263,6 +263,16 @@ REFUSED = [
         "model_list[1].model_info.max_tokens",
         "has another value",
     ),
+    Refused(
+        deployment(model="openai/own-tune", input_cost_per_token=1e-6),
+        "model_list[0].litellm_params",
+        "`input` and `output` are needed",
+    ),
+    Refused(
+        deployment(input_cost_per_token_above_200k_tokens=1e-6),
+        "model_list[0].litellm_params.input_cost_per_token_above_200k_tokens",
+        "no such price",
+    ),
     Refused({**deployment(), "include": "x.yaml"}, "include", "expected a list of files"),
     Refused(
         {**deployment(), "router_settings": {"fallbacks": [{"m": ["z"]}]}},

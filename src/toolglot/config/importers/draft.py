@@ -15,7 +15,7 @@ from toolglot.config.problems import Problem, field_name
 TablePath: TypeAlias = tuple[str, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_ORDER = ("", "server", "upstreams", "models", "limits", "log")
+_ORDER = ("", "server", "upstreams", "models", "prices", "limits", "log")
 """Order of the tables in the file, by their first name."""
 _REQUIRED: Mapping[TablePath, str] = {("models",): "upstream"}
 """Fields without which a table means nothing, by section."""

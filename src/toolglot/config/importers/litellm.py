@@ -17,6 +17,7 @@ from toolglot.config.importers.litellm_rows import (
     MODES,
     NO_VENDOR,
     NOT_TAKEN,
+    PRICES,
     PROVIDERS,
     RETRY_NAMES,
     Provider,
@@ -178,6 +179,9 @@ class _Converter:
         self._targets.setdefault(name.value, []).append(target)
         if info is not None:
             self._model_info(name.value, info)
+        for source in (params, info):
+            if source is not None and "*" not in own_name:
+                self._prices(f"{upstream}/{own_name}", source)
 
     def _model_info(self, name: str, info: SourceNode) -> None:
         for fields, field in (
@@ -187,6 +191,13 @@ class _Converter:
             for each in fields:
                 if (number := info.number(each)) is not None:
                     self._draft.set_once(("models", name), field, number.value, number)
+
+    def _prices(self, model: str, source: SourceNode) -> None:
+        for name, field in PRICES.items():
+            if (price := source.number(name)) is not None:
+                self._draft.table(("prices", model), source)
+                million = price.with_number(round(price.value * 1_000_000, 9))
+                self._draft.set_once(("prices", model), field, million.value, million)
 
     def _write_models(self) -> None:
         for name, targets in self._targets.items():
