@@ -1,4 +1,4 @@
-"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file. All offline."""
+"""`toolglot config`: check a file, print the schema, explain the route of a model name, create a file. All offline."""
 
 from __future__ import annotations
 

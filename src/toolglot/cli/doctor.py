@@ -94,8 +94,9 @@ def doctor(
 def suggest_step(
     findings: Sequence[Finding], models: Sequence[str], small: Sequence[str], options: Sequence[str]
 ) -> str:
-    """Return a command that works with what was found: an agent if one is installed, else the chat. If the windows of
-    all models are too small for the agent, return how to enlarge one."""
+    """Return a next command that works: an agent if one is installed, otherwise the chat. If the windows of all models
+    are too small for the agent, return advice on how to enlarge one.
+    """
     commands = (finding.command for finding in findings if finding.command is not None)
     model = next((name for name in models if name != DEMO), DEMO)
     if model == DEMO and small:

@@ -1,4 +1,4 @@
-"""`toolglot replay`: recorded exchanges through today's code, and the differences."""
+"""`toolglot replay`: rerun recorded exchanges with the current code and show the differences."""
 
 from __future__ import annotations
 

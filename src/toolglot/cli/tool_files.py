@@ -1,4 +1,4 @@
-"""Tools that a text may call, from a file in any shape that toolglot knows."""
+"""Read the tools that a text may call, from a file in any supported form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ tools_option = click.option(
 
 
 def tools_in(path: Path) -> tuple[Tool, ...]:
-    """Return the tool definitions in this file, in any shape; exits if there are none."""
+    """Return the tool definitions in this file, in any form; exits if there are none."""
     data = b"".join(read_chunks(path)).removeprefix(BYTE_ORDER_MARK)
     if why := not_a_document(data, "tools"):
         exit_unreadable(path, why)
@@ -38,7 +38,7 @@ def tools_in(path: Path) -> tuple[Tool, ...]:
 
 
 def _list_of_tools(value: Any) -> tuple[list[Any], str]:
-    """Return the array in a document, and its position: bare, in a request, or in an MCP server's answer."""
+    """Return the array of tools in a document (a bare array, a request, or an MCP server's answer), and its position."""
     where = "$"
     for name in ("result", "tools", "functions"):
         if isinstance(value, dict) and name in value:

@@ -1,4 +1,4 @@
-"""`toolglot translate` where the calls on one side, or on both, are text."""
+"""`toolglot translate` with text calls on one side or both."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ def _refuse_sides(job: TranslationJob) -> None:
 
 
 def _request(job: TranslationJob) -> Receipt:
-    """Translate a request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's
-    dialect."""
+    """Translate a request with text calls on one side or both. `text:FORMAT` alone keeps the other side's dialect."""
     data = read_document(job.path, "request", job.source)
     source, target = _dialects(data, job)
     exchange = ExchangeCore(
@@ -113,7 +112,9 @@ def _text_calls(job: TranslationJob) -> TextCalls | None:
 
 
 def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
-    """Return the dialects of both sides; if unspecified, what the input looks like, and the same for the output."""
+    """Return the dialects of both sides. An unspecified input dialect is detected, and an unspecified output dialect is
+    the same.
+    """
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.source:
         exit_unreadable(job.path, f"this looks like {other}, not {job.source}")
@@ -122,7 +123,7 @@ def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
 
 
 def _tools(job: TranslationJob) -> Receipt:
-    """Write the tools as a model gets them."""
+    """Write the tools as text for a model."""
     tools, receipt = tools_in(job.path), Receipt()
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
@@ -130,7 +131,7 @@ def _tools(job: TranslationJob) -> Receipt:
 
 
 def _result(job: TranslationJob) -> Receipt:
-    """Write the result as a model gets it."""
+    """Write the result as text for a model."""
     data, receipt = read_document(job.path, "result"), Receipt()
     try:
         result = read_result(data, job.source, call_id=job.call_id, name=job.name, receipt=receipt)
@@ -166,7 +167,7 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
 
 
 def _tell_foreign(request: Request, job: TranslationJob, receipt: Receipt) -> None:
-    """Report what only the source understands."""
+    """Report fields that only the source dialect understands."""
     can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
     context = Context(
         source=job.source,

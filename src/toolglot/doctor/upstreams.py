@@ -42,7 +42,7 @@ class UpstreamCheck(Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     listed: tuple[ModelInfo, ...] | None = None
-    """None if it has no list, or gave none."""
+    """None if it has no list or returned none."""
     timed_out: bool = False
 
     @property

@@ -32,7 +32,7 @@ MAX_RECOGNITION_BYTES = 1024 * 1024
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Bytes that no JSON document contains, and every protobuf request does: the tags and lengths of its members."""
 _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r")
-"""How JSON begins and such a request does not: both may begin with a line feed."""
+"""First bytes of JSON, which such a request cannot have. Both may begin with a line feed."""
 EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
 _INSTRUCTION_ROLES = ("system", "developer")
 MAX_FIRST_WORDS = 400
@@ -57,9 +57,9 @@ class SourceConversation(Struct, kw_only=True):
     messages: Iterable[Message]
     lines: list[ReceiptLine] = []
     name: str = ""
-    """Of recordings: its last exchange."""
+    """For recordings: the name of its last exchange."""
     all: tuple[str, ...] = ()
-    """The last exchanges of all conversations among them, in chronological order. A branch is a conversation."""
+    """The last exchanges of all conversations among them, in chronological order. A branch counts as a conversation."""
     about: Mapping[str, ConversationSummary] = {}
     """Summaries of the conversations by their last exchange."""
 
@@ -154,7 +154,7 @@ def _read_document(data: bytes, dialect: str | None) -> SourceConversation:
 
 
 def _dialect_unknown(*first: Any) -> str:
-    """Return the error or default for messages without marks of a dialect; these are the first ones."""
+    """Return the error or default for messages without marks of a dialect. `messages` are the first ones."""
     if not all(isinstance(message, dict) and "role" in message for message in first):
         raise DecodeError("$", f"this is not a conversation in any known dialect; {EXPECTED}")
     return UNMARKED
@@ -277,14 +277,14 @@ class _RecordedTurns(Struct, kw_only=True):
     system: bytes = b""
     """A hash of the instructions, without dates and the like."""
     whole: bytes = b""
-    """A hash of everything, including what the others omit."""
+    """A hash of everything, including the parts that the others omit."""
     size: int = 0
-    """Characters of that."""
+    """Characters of the hashed content."""
     lines: list[ReceiptLine]
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Of two with the same content, the richer one is used."""
+        """Orders recordings with the same content by richness."""
         return len(self.marks), self.size
 
 
