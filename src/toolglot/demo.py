@@ -1,7 +1,6 @@
-"""`make demo`: three clients on models of other vendors' APIs, and what went over the wires on both sides.
-
-No key, no network, no model. The gateway is a real one, in a separate process, with the built-in demo as its upstreams.
-It records its exchanges, and everything printed here comes from the recordings.
+"""`make demo`: three clients on models of other vendors' APIs, with the documents on both wires. It needs no key, no
+network and no model. The gateway is a real one, in a separate process, with the built-in demo as its upstreams. It
+records its exchanges, and everything printed here comes from the recordings.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Call(Struct, frozen=True):
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """One vendor's API: how its clients ask, and where calls and results are in its documents."""
+    """One vendor's API: the requests of its clients, and the places of calls and results in its documents."""
 
     title: str
     client: str
@@ -75,7 +74,7 @@ class Api(Struct, frozen=True, kw_only=True):
     """The calls in an answer, as they are on the wire."""
     call: Callable[[Json], Call]
     go_on: Callable[[Json, Json, list[Call]], Json]
-    """The request, the answer and its calls make the next request."""
+    """Makes the next request from the request, the answer and its calls."""
     raw_results: Callable[[Json], list[Json]]
     """The tool results in a request, as they are on the wire."""
 
@@ -186,7 +185,7 @@ GEMINI = Api(
 )
 
 UPSTREAMS = {"chat": ("openai_chat", CHAT), "gemini": ("gemini", GEMINI), "anthropic": ("anthropic", ANTHROPIC)}
-"""By name: the dialect of an upstream and its API. Behind each is the demo model."""
+"""By name: the dialect of an upstream and its API. The demo model answers for each."""
 PAIRS = [(ANTHROPIC, "chat"), (CHAT, "gemini"), (GEMINI, "anthropic")]
 """Clients and their upstreams. The first is shown in detail."""
 
@@ -197,7 +196,7 @@ EXPLANATIONS = {
     "thought signature": "Gemini signs its calls and refuses unsigned ones that are not marked.",
     "no output limit": "Anthropic requires a limit, and the client sent none.",
 }
-"""By a part of a receipt line: what the line means for the reader."""
+"""By a part of a receipt line: the explanation for the reader."""
 
 
 COMMANDS = {
@@ -246,7 +245,7 @@ def _post(url: str, client: Api, body: Json) -> bytes:
     key = "Bearer any" if client.key_header == "authorization" else "any"
     headers = {"content-type": "application/json", client.key_header: key}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    # The gateway is on this machine: a proxy has no business with it.
+    # The gateway is on this machine, so no proxy is used.
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
         data: bytes = reply.read()
         return data
@@ -344,7 +343,7 @@ def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoEx
 
 
 def _add_label(label: str, text: str) -> str:
-    """A line or a few, with the label in a column of its own, and long ids shortened."""
+    """Add lines with the label in its own column, and shorten long ids."""
     column = " " * LABEL_WIDTH
     shown = re.sub(r"(call_\w{4})\w+", r"\1…", text)
     wrapped = textwrap.fill(shown, WIDTH, initial_indent=column, subsequent_indent=column, break_on_hyphens=False)
@@ -391,7 +390,7 @@ def _print_commands() -> None:
 
 
 def _command() -> str:
-    """How to call this installation's `toolglot` from here."""
+    """Return the command of this installation's `toolglot`, relative to the current folder."""
     installed = Path(sys.executable).parent / "toolglot"
     if shutil.which("toolglot") == str(installed):
         return "toolglot"

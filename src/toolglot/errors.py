@@ -8,7 +8,7 @@ Exceptions, and who is at fault::
     ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
     ├── MissingExtraError     it needs a package that is not installed                       (the caller's)
     ├── MisuseError     an argument has a wrong value, or a call comes too early             (the caller's)
-    ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
+    ├── DecodeError the dialect does not allow these bytes; `where` says which part (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode found a loss; `receipt` lists all of them                (none: a refusal)
     ├── RefusedError    only an upstream of the client's own dialect can do this             (none: a refusal)
@@ -89,8 +89,9 @@ _GENERIC: frozenset[ErrorKind] = frozenset({"bad_request", "server"})
 
 
 def kind_of_error(named: ErrorKind | None, status: int) -> ErrorKind:
-    """The kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers use
-    generic kinds for everything, so a differing status is more specific."""
+    """Return the kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers
+    use generic kinds for everything, so a differing status is more specific.
+    """
     if named is None or (named in _GENERIC and status >= 400):
         return kind_of_status(status or 500)
     return named
@@ -171,8 +172,9 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """The HTTP status of an error: its own if that is an error status, else that of its kind. So does a retryable error
-    with a vendor's own status get that of its kind: clients retry by the statuses that they know."""
+    """The HTTP status of an error: its own if that is an error status, else that of its kind. A retryable error with a
+    vendor's own status also gets the status of its kind, because clients retry only for known statuses.
+    """
     if error.status in _VENDOR_STATUSES and error.retryable:
         return STATUS[error.kind]
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]
@@ -227,7 +229,7 @@ class UpstreamDecodeError(DecodeError):
 
 
 class UnknownDialectError(ToolglotError, KeyError):
-    """There is no dialect of this name. `known` are the names that there are, `suggestions` those that may be meant."""
+    """There is no dialect of this name. `known` lists the existing names, `suggestions` the most similar ones."""
 
     def __init__(self, name: str, known: tuple[str, ...], suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""A response as a stream of events, their grammar, and the accumulator that all code uses.
+"""A response as a stream of events: their types, their grammar, and the accumulator.
 
     stream  =  Start  block*  (Finish | Fault)          a Fault may also replace Start
     block   =  Open(index)  Delta(index)*  Close(index)
@@ -60,7 +60,7 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class Open(Struct, frozen=True):
-    """A block begins. Its text (or arguments) is empty and comes in deltas; `block` has everything else known so far.
+    """A block begins. Its text (or arguments) is empty and arrives in deltas. `block` has all other known data.
 
     Media, tool results and opaque blocks have no deltas: `block` is complete, except for members of an opaque block
     that are known only at its end.
@@ -81,8 +81,8 @@ class Delta(Struct, frozen=True, gc=False):
 
 class Close(Struct, frozen=True, kw_only=True):
     """A block is complete; the fields hold data that is known only at its end. `complete` is False for a truncated
-    call. For an opaque block, `native` has members to add or change, under its own dialect. `logprobs` are those of a
-    text that were in no delta."""
+    call. For an opaque block, `native` has members to add or change, under its own dialect. `logprobs` has the log
+    probabilities that no delta had."""
 
     index: int
     citations: tuple[Citation, ...] = ()
@@ -249,7 +249,7 @@ def unfold(response: Response) -> Iterator[Event]:
 
 
 class Checker:
-    """Checks the grammar. Feed it every event; it raises on the first one that is not allowed.
+    """Checks the grammar. Feed it every event. It raises on the first invalid one.
 
     `sequential` also requires that at most one block is open at a time, as encoders do.
     """

@@ -210,8 +210,9 @@ def _run_one_by_one(
 
 
 TemplatePair: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
-"""Of incoming frames: the template, how frames begin and end, and the slice of the text if it is constant. Of outgoing
-frames: the bytes before the text, between the frame number and the text, and after the text."""
+"""For incoming frames: the template, their beginning and end, and the slice of the text if it is constant. For outgoing
+frames: the bytes before the text, between the frame number and the text, and after the text.
+"""
 
 
 def pair_templates(came: FrameTemplate, goes: DeltaTemplate) -> TemplatePair:
@@ -232,8 +233,9 @@ class TextFrames:
         self._changing = changing
         self._tries = _TRIES
         self.template: FrameTemplate | None = None
-        """None until a template is learned, and while the same bytes may have another meaning: another block has begun,
-        or none is open."""
+        """None until a template is learned, and while the same bytes may have another meaning, because another block
+        has begun or none is open.
+        """
 
     def note_recognised(self) -> None:
         """Frames matched the template: keep learning."""

@@ -184,7 +184,7 @@ class ChatSession:
         return self._receipt.loss_count if self._ask is not None else 0
 
     async def _run(self, loop: ToolLoop, view: AnswerView) -> str:
-        """Return what went wrong; empty if all of it arrived."""
+        """Run the request. Returns the error; empty if the whole answer arrived."""
         try:
             async with aclosing(loop.run(self.conversation.request(self.model, effort=self._effort))) as answer:
                 async for events in answer:
@@ -242,7 +242,7 @@ class ChatSession:
         await self._host.ready(list(self.servers))
 
     def _tell_absent(self) -> None:
-        """Report unavailable servers, each once until it has been available again."""
+        """Report unavailable servers. Each is reported again only after it was available in between."""
         for state in self._host.states():
             if state.state == "ready" or state.name not in self.servers:
                 self._told.discard(state.name)

@@ -115,7 +115,7 @@ def translate_stream(job: TranslationJob) -> Receipt:
 
 
 def _with_dialect(arriving: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Return the dialect of this stream, detected from its first event and empty for plain text, and the whole input."""
+    """Return the dialect of this stream (from its first event; empty for plain text), and the whole input."""
     head = b""
     dialect = None
     for chunk in arriving:

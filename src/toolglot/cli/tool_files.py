@@ -38,7 +38,7 @@ def tools_in(path: Path) -> tuple[Tool, ...]:
 
 
 def _list_of_tools(value: Any) -> tuple[list[Any], str]:
-    """Return the array of tools in a document (a bare array, a request, or an MCP server's answer), and its position."""
+    """Return the array of tools in a document (an array, a request, or an MCP server's answer), and its position."""
     where = "$"
     for name in ("result", "tools", "functions"):
         if isinstance(value, dict) and name in value:

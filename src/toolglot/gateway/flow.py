@@ -56,7 +56,7 @@ and Gemini has none."""
 
 
 class Stream(Protocol):
-    """`toolglot.streaming.StreamTranslation` is one."""
+    """The stream of a translation, for example `toolglot.streaming.StreamTranslation`."""
 
     @property
     def ended(self) -> bool: ...
@@ -66,7 +66,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` can return anything but None."""
+        """Whether `pending_retry` can return a value other than None."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Translation(Protocol):
     """One request and its answer, between a client and one target."""
 
     body: bytes
-    """The request as the upstream gets it first."""
+    """The first request for the upstream."""
     size: int
     """Size of the client's request in bytes. A thread processes large ones."""
     transport: Transport
@@ -286,7 +286,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 breaker.settle(ticket, failure, now())
             error = describe(target, failure)
             failed.append((target.name, error))
-            # An upstream's cooldown is less informative than another upstream's error.
+            # The error of an open breaker is less informative than another upstream's error.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not should_fall_back(failure):
                 break
@@ -305,8 +305,7 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
 ) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
-    remedies."""
+    """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:

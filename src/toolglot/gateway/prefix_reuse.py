@@ -1,4 +1,4 @@
-"""Measures how much of a request the upstream already got in an earlier turn: the part that its prompt cache can serve.
+"""Measure how much of a request the upstream already got in an earlier turn: the part that its prompt cache can serve.
 
 Only hashes of a conversation are kept: one for each message of the serialized request, over everything before it,
 starting with the model, the tools and the system text. Two turns with the same hash begin with the same bytes up to
@@ -35,13 +35,13 @@ SAMPLED_PER_SECOND = 100
 """Requests that are measured per second; beyond them one conversation in `SAMPLED_ONE_IN`, which is representative."""
 SAMPLED_ONE_IN = 16
 MAX_PER_SECOND = 200
-"""The limit with sampling: one sampled conversation may be most of the traffic."""
+"""The limit with sampling, because one sampled conversation may cause most of the traffic."""
 MAX_TURNS = 4
-"""Turns of one conversation that are kept."""
+"""Maximum stored turns of one conversation."""
 MAX_HASHES = 400_000
-"""Hashes in all, of eight bytes each."""
+"""Maximum stored hashes, of eight bytes each."""
 MAX_MESSAGES = 10_000
-"""Messages of a conversation that are hashed; later ones are ignored."""
+"""Maximum hashed messages of a conversation; later ones are ignored."""
 
 _ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
 """A message of one text in the form that a breakpoint needs; without a breakpoint it is a string."""
@@ -235,7 +235,7 @@ def _has_breakpoints(body: bytes) -> bool:
 
 
 def _reduce_part(part: msgspec.Raw, marked: bool) -> tuple[bytes | int, int]:
-    """Reduce a part to something that is quickly hashed. Returns it and the part's size without breakpoints."""
+    """Reduce a part to a form that is fast to hash. Returns it and the part's size without breakpoints."""
     if len(part) <= PIECE:
         raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
         return raw, len(raw)
@@ -263,8 +263,9 @@ def _without_breakpoints(raw: bytes) -> bytes:
 
 
 def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
-    """The end of the text before a breakpoint and its comma. The expression does not contain the comma: one that begins
-    with a quote is found many times faster."""
+    """Return the end of the text before a breakpoint and its comma. The expression does not contain the comma: one that
+    begins with a quote is found many times faster.
+    """
     before = bytes(raw[max(found.start() - 2, 0) : found.start()])
     return found.start() - (2 if before == b", " else before.endswith(b","))
 

@@ -1,4 +1,4 @@
-"""A client's request as the gateway answers it."""
+"""A client's request inside the gateway."""
 
 from __future__ import annotations
 

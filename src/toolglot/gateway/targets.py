@@ -1,4 +1,4 @@
-"""The targets of one request: how each is called, and how the request and its answer are translated for it."""
+"""The targets of one request: the call of each, and the translation of the request and its answer."""
 
 from __future__ import annotations
 
@@ -246,8 +246,9 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
-    does not count: the answer ends with it, even if all of it arrived at once."""
+    """Return the error at the beginning of a stream of this dialect; None if it begins normally. A call that cannot be
+    run does not count, because the answer ends with it, even if the whole stream arrived at once.
+    """
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -279,7 +280,7 @@ class ExchangeTranslation(Struct, eq=False):
     _hash_next: bytes | None
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
-    """The upstream has refused the request because of its tools, which are text now."""
+    """The upstream has refused the request because of its tools, which are now text."""
     _remedied: tuple[ApiError, ...] = ()
     """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0

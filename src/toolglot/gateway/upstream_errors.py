@@ -31,8 +31,9 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 
 
 _CUT_FAILURES: frozenset[TransportFailure] = frozenset({"connect", "reset", "timeout"})
-"""Failures after which a client that expects a cut connection gets one, although no answer has begun. The others would
-happen again to the same request."""
+"""Failures after which a client that expects a cut connection gets one, although no answer has begun. Other failures
+would recur with the same request.
+"""
 
 
 def transport_error(upstream: str, failure: TransportError) -> ApiError:

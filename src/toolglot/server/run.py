@@ -290,7 +290,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-    # Read on each use: a reload may change the secrets.
+    # Read on each use, because a reload may change the secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)

@@ -47,7 +47,7 @@ not a key: `Bearer ...`."""
 
 
 class UnsafeServerError(ToolglotError):
-    """The configuration would open the server to everyone who can reach it."""
+    """The configuration would open the server to anyone who can reach it."""
 
 
 class AccessDecision(Struct, frozen=True):
@@ -67,9 +67,9 @@ class Caller(Struct, frozen=True):
 def derive_owner(key: str) -> str:
     """Derive the owner of stored data from a key. It depends on the key only, not on its position or the process.
 
-    It is stored with conversations. This is safe: a key cannot be found from its hash unless it can be guessed, and
-    keys of `generate_key` cannot. The prefix makes it differ from the hash that keys are compared by, so that it
-    grants no access.
+    The owner is stored with conversations. This is safe: a key can be found from its hash only by guessing, which is
+    infeasible for keys of `generate_key`. Because of the prefix, it differs from the hash that keys are compared by, so
+    it grants no access.
     """
     return sha256(b"toolglot owner\0" + key.strip().encode()).hexdigest()[:32]
 
@@ -158,7 +158,9 @@ class Guard:
         return origin.lower() in self._origins or "*" in self._origins
 
     def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[Caller | None, ApiError | None]:
-        """Find the caller by its key, or the error. Without configured keys everyone is admitted, without a caller."""
+        """Find the caller by its key, or the error. Without configured keys, every client is admitted, without a
+        caller.
+        """
         if not self._callers:
             return None, None
         found = None

@@ -31,7 +31,7 @@ KEPT_CHARACTERS = 500
 
 
 DatedReceipt = tuple[float, dict[str, Any]]
-"""A receipt, and when it was kept, by the machine's monotonic clock, which all processes share."""
+"""A receipt, and its time by the machine's monotonic clock, which all processes share."""
 
 
 class RecentReceipts:
@@ -123,7 +123,7 @@ class Service(Struct, kw_only=True):
     peers: Peers | None = None
     """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The timer of all drivers."""
+    """The shared timer of all drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()

@@ -154,7 +154,7 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
 
 
 def why_unavailable(host: McpHost, server: str) -> str | None:
-    """Why a server is not available now; None if it is."""
+    """Return the reason why a server is not available; None if it is."""
     try:
         state = host.state(server)
     except KeyError:  # removed by a reload

@@ -2,8 +2,8 @@
 
 `expand` turns a request that continues an earlier response or a conversation into one that holds the whole history.
 `store_turn` stores the turn once it has ended successfully. In between, `add_state_members` (whole answers) and
-`StreamRewriter` (streams) add to the response object what the upstream cannot know: the id, and the response or
-conversation that it continues.
+`StreamRewriter` (streams) add the members that the upstream cannot know to the response object: the id, and the
+response or conversation that it continues.
 
 Only the members concerned change; all others keep their bytes. An upstream that keeps state itself
 (`upstream_keeps_state`) gets requests unchanged, unless they continue something that is stored here.

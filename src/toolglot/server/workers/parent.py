@@ -1,4 +1,4 @@
-"""Everything that is common to all workers is done here once, before they start; then their supervisor takes over."""
+"""Do the work that all workers share once, before they start. Then the supervisor takes over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("toolglot.server")
 
 
 class WorkerPlan(Struct, frozen=True):
-    """Settings that new workers are started with."""
+    """Settings for new workers."""
 
     start: StartedGateway
     local: Discovery | None
@@ -77,8 +77,9 @@ class WorkerParent:
         supervisor.run()
 
     async def _dry_run(self) -> WorkerPlan:
-        """Do what each worker will do, except discovery: problems are reported before there are workers, and all of
-        them find the same local servers."""
+        """Do the startup of a worker once, without discovery, so that problems are reported before there are workers,
+        and all workers use the same local servers.
+        """
         config, _, _ = load_options(self._options, self._environ)
         local = await probe_local(self._environ, own_port=self._port) if config.discover else None
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
