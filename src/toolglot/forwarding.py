@@ -105,7 +105,7 @@ class Forwarder:
         return len(self._held) > MAX_EVENT_BYTES
 
     def rest(self) -> tuple[bytes, bool]:
-        """Return the buffered data at the end of the stream, and whether it is a frame that lacks only its blank line."""
+        """Return the data that is left at the end, and whether it is a frame that lacks only its blank line."""
         if self._exchange.client.stream.apart and self._held.lstrip().startswith(b"{"):
             return bytes(self._held) + b"\n\n", True  # a bare document; the decoder checks whether it is complete
         payloads = [payload for _, payload in self._framing.documents(bytes(self._held))]

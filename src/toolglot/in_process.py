@@ -440,7 +440,7 @@ def _is_answer(answer: Any) -> bool:
 
 
 def _response(library: ModuleType, request: Any, result: _Answer, kind: int, send: Any) -> Any:
-    """Build the library's response to the SDK. `kind` is the index of the stream's type: synchronous or asynchronous."""
+    """Build the library's response to the SDK. `kind` is the index of the stream type: synchronous or asynchronous."""
     answer, sent, translation = result
     extensions = {} if sent is None else {EXTENSION: sent.exchange}
     if sent is None or translation is None:

@@ -53,7 +53,7 @@ decoder does not know. Their `where` is relative to the node."""
 
 
 class ReceiptLine(Struct, frozen=True):
-    """One line of a receipt: `where` is a path (`messages[2].content[0]`), `what` names the data, `why` is the reason."""
+    """One line of a receipt: `where` is a path (`tools[2].parameters`), `what` names the data, `why` is the reason."""
 
     where: str
     what: str

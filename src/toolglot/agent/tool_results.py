@@ -67,7 +67,7 @@ class LimitedContent:
         return [self._block(block) for block in content]
 
     def _block(self, block: Block) -> Block:
-        """Convert a block without what a server says to hosts only; cut if it is too long."""
+        """Convert a block without its host-only members. A block that is too long is cut."""
         match block:
             case Text(text=text):
                 return self._cut(text, Text(text=text))

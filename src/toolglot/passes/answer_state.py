@@ -120,7 +120,7 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
 
 
 def state_of_text(length: int, owner: str) -> Text:
-    """The state of a text of this length that its owner has put nothing on."""
+    """Create the entry of a text of this length without state."""
     return Text(text="", native=_own(owner, {LENGTH: length}, _ON_TEXTS))
 
 

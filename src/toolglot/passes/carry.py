@@ -188,7 +188,7 @@ class _Run:
             self._texts.append(len(block.text))
 
     def _add_stateless_texts(self) -> None:
-        """Add the texts that came without state, because an `AnswerState` lists all texts and calls of the answer."""
+        """Add the texts that have no state, because an `AnswerState` lists all texts and calls of the answer."""
         self._states += [state_of_text(length, self._context.target) for length in self._texts]
         self._texts = []
 

@@ -1,4 +1,4 @@
-"""How much the model should think, in the words that the target has: efforts, a token budget, or neither."""
+"""Convert the amount of thinking to the target's settings: efforts, a token budget, or neither."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
 
 
 def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
-    """Is the output limit too small for the smallest budget of a model that needs one?"""
+    """Tell whether the output limit is too small for the smallest budget of a model that needs one."""
     can, limit = context.can.reasoning, request.max_output_tokens
     if can.min_budget is None or limit is None or limit > can.min_budget or not can.budget:
         return False
@@ -87,7 +87,7 @@ def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
 
 
 def _without_room(wanted: Reasoning, request: Request, context: Context) -> Reasoning | None:
-    """No reasoning. An effort stays where it guides more than that."""
+    """Turn reasoning off. An effort stays if it also affects other behavior."""
     why = f"an output limit of {request.max_output_tokens} leaves no room for thinking"
     context.receipt.loss("reasoning", "reasoning", why)
     if wanted.effort is None or wanted.effort not in context.can.reasoning.efforts:
@@ -139,14 +139,16 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
 
 @lru_cache(maxsize=64)
 def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """The nearest of these efforts, the lower one of two; never `none`, which is no effort at all."""
+    """Return the nearest of these efforts, the lower one of two; never `none`, which turns reasoning off."""
     known = [other for other in efforts if other in SCALE and other != "none"]
     place = SCALE.index(effort)
     return min(known, key=lambda other: abs(SCALE.index(other) - place), default=None)
 
 
 def _budget(effort: str, limit: int | None, context: Context) -> int:
-    """Tokens for an effort, as the target allows. If the client set no limit, the answer gets what it needs of ours."""
+    """Return the tokens for an effort within the target's limits. If the client set no limit, the answer gets enough of
+    the default limit.
+    """
     most = context.can.reasoning.max_budget or BUDGETS[effort]
     if limit is None:
         return min(BUDGETS[effort], most)

@@ -80,7 +80,7 @@ def unpack(value: object) -> Envelope | None:
 
 
 def _checks(owner: str, place: str) -> Checks:
-    """The fields that state at this place may have. Only `next_text` has those of texts alone."""
+    """Return the fields that state at this place may have. Only `next_text` may have the fields of texts."""
     return _BY_PLACE.get(place, STATE).get(owner, {})
 
 

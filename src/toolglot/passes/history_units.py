@@ -25,8 +25,9 @@ def is_beside_results(message: Message) -> bool:
 
 
 class SeparatedMessages(NamedTuple):
-    """A conversation, and the user messages around it that toolglot inserted. The user never wrote these, so nothing
-    has to stay for them. They are recognized by text and position, because no wire format carries a mark for them."""
+    """A conversation, and the user messages around it that toolglot inserted. The user did not write them, so they do
+    not protect other content. They are recognized by text and position, because no wire format carries a mark for them.
+    """
 
     begin: tuple[Message, ...]
     conversation: tuple[Message, ...]

@@ -113,7 +113,7 @@ def forget_reasoning(refusal: RefusedRequest) -> Request:
     return replace(refusal.request, messages=tuple(messages))
 
 
-# How much to think
+# Amount of thinking
 
 
 _REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
@@ -161,7 +161,7 @@ def think_anyway(refusal: RefusedRequest) -> Request:
     return effort.fit(refusal.request, refusal.with_capabilities(reasoning_off=False))
 
 
-# Which tools to call
+# Tool choice
 
 
 def choose_freely(refusal: RefusedRequest) -> Request:
@@ -173,7 +173,7 @@ def choose_freely(refusal: RefusedRequest) -> Request:
     return remove_fields("tool_choice")(refusal)
 
 
-# How much to write
+# Output length
 
 
 def write_less(refusal: RefusedRequest) -> Request:
@@ -252,7 +252,7 @@ def end_with_user(refusal: RefusedRequest) -> Request:
     return turns.group(refusal.request, refusal.with_capabilities(prefill=False))
 
 
-# Schemas and media of a client of the upstream's own dialect, which no pass looks at
+# Schemas and media of a client of the upstream's own dialect, which no pass handles
 
 
 def rewrite_schemas(rewrite: Callable[[Json, str, Receipt], Json]) -> Fix:

@@ -39,7 +39,9 @@ def is_restored(call: ToolCall, context: Context, client: Capabilities, used: Us
 
 
 def _carries_state(identity: str, context: Context) -> bool:
-    """Whether the id carries state that goes another way, as a client of another API does not return such ids whole."""
+    """Whether the id carries state that is returned in another way, because clients of other APIs do not return such
+    ids unchanged.
+    """
     mark = context.can.ids.state_mark
     return bool(mark) and mark in identity and context.source != context.target
 

@@ -1,8 +1,8 @@
-"""Fit the schemas of tools to the target: one that a vendor refuses loses the whole request.
+"""Fit the schemas of tools to the target. A single schema that the vendor refuses would fail the whole request.
 
 - Parameters get an object at the root, as every API requires. Others are wrapped in one, also for tools as text.
-- Keywords of older drafts become those of draft 2020-12 (`wire/json_schema.py`), which Anthropic demands.
-- Arrays get `items` if the target demands it, as OpenAI's APIs do.
+- Keywords of older drafts become those of draft 2020-12 (`wire/json_schema.py`), which Anthropic requires. - Arrays get
+  `items` if the target requires it, as OpenAI's APIs do.
 - Properties whose names the target refuses are renamed. Anthropic checks only those at the root, not those of inner
   objects, items or definitions (accelerated-intelligent-document-processing-on-aws #709 has measured it).
 
@@ -76,7 +76,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def wrap_parameters(request: Request, context: Context) -> Request:
-    """Wrap parameters that may be no object, and change nothing else. Text formats take any other schema."""
+    """Wrap parameters that may not be an object, and change nothing else. Text formats accept any other schema."""
     tools = request.tools
 
     def wrap_tools(lines: Receipt) -> Tools:
@@ -224,8 +224,9 @@ def _new_keys(schema: Json, pattern: str) -> dict[str, str]:
 
 
 def _separate_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let references to the root lead to a copy of it, which keeps its names: only the names of a call's own arguments
-    change, not those of objects inside them."""
+    """Redirect references to the root to a copy with the original names: only the names of a call's own arguments
+    change, not those of objects inside them.
+    """
     if not any(node.get("$ref") == "#" for node in iterate_schemas(schema)):
         return schema
     name = f"root_{digest(*schema)[:8]}"
@@ -280,7 +281,7 @@ def _move_reference(
 
 
 def _to_object_schema(schema: Json, where: str, context: Context) -> Json | None:
-    """Convert a schema to the nearest one with an object at its root. None if its values may be no objects."""
+    """Convert a schema to the nearest one with an object at its root. None if its values may not be objects."""
     if schema is None or schema is True or schema == {}:
         return EMPTY
     if not isinstance(schema, dict):

@@ -11,14 +11,15 @@ If the response was truncated, its stop reason shows it. Otherwise it depends on
 - Arguments are text: the client gets them unchanged, since the text itself shows that the call cannot be run.
 - A call is written once it is complete: the client gets a text instead, and the matching stop reason if it has one,
   which makes agents ask again.
-- The client has already seen pieces of an object: only an error cannot be misread. It takes the place of the call's
-  end: Claude Code keeps every block that has ended, and sends the broken call back with the next request.
+- The client has already seen pieces of an object: only an error cannot be misread. The error replaces the call's end:
+  Claude Code keeps every block that has ended, and sends the broken call back with the next request.
 
 A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and returns an
 error to the model.
 
 A call without a name ends the answer with an error in every dialect. So does an answer that stops for calls if all of
-them are of a kind that only the upstream's dialect has: they are dropped, and an agent would take the task for done.
+them are of a kind that only the upstream's dialect has: they are dropped, and an agent would assume that the task is
+done.
 
 A call that its server marks as truncated may have arguments that are valid JSON. A client whose wire format has no such
 mark would run it. The last brace of its arguments is therefore not sent: the last piece of an object waits until the

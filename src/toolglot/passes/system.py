@@ -84,7 +84,7 @@ def _before_answers(request: Request) -> list[bool]:
 
 
 def _as_prompt(instructions: Iterable[Message], context: Context) -> tuple[Message, ...]:
-    """The system messages before the conversation; a single one if the target takes no more."""
+    """Return the system messages before the conversation; a single one if the target accepts only one."""
     run = list(instructions)
     if context.can.messages.system != "first" or len(run) < 2:
         return tuple(run)

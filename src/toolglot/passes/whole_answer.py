@@ -1,4 +1,4 @@
-"""Detect non-streamed answers that the event passes would leave unchanged: nearly all of them."""
+"""Detect non-streamed answers that the event passes would leave unchanged, which are nearly all."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ChunkScanner:
         self._in_trailers = False
 
     def find_end(self, data: bytes, at: int) -> int:
-        """Return the end of the body in the data from `at` on; the length of the data if the body does not end there."""
+        """Return the end of the body in the data from `at` on; the data's length if the body does not end there."""
         while True:
             if self._left:
                 step = min(self._left, len(data) - at)

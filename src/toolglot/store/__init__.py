@@ -244,7 +244,7 @@ class Store(Protocol):
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
     ) -> list[StoredState]:
-        """Return the states with one of these calls, the newest first, and the newest state for each of these hashes."""
+        """Return the states with one of these calls, the newest first, and the newest state for each hash."""
         ...
 
     def may_have_states(self, owner: str, issuer: str) -> bool:

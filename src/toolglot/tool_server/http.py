@@ -141,7 +141,9 @@ async def serve_http(
 
 
 def _outlive_signals() -> None:
-    """uvicorn drains on a signal and then sends it again, which would kill the process before it has cleaned up."""
+    """Ignore repeated signals. uvicorn drains on a signal and then raises it again, which would kill the process before
+    its cleanup.
+    """
     with suppress(ValueError):  # not the main thread: then uvicorn handles no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)

@@ -133,7 +133,7 @@ def _request(data: bytes, name: str) -> Request:
 
 
 def _owner(model: str) -> str | None:
-    """Return the dialect of the vendor with such model names."""
+    """Return the dialect of the vendor that owns this model name."""
     name = bare(model)
     for vendor in VENDORS.values():
         if any(Pattern(pattern).match(name) is not None for pattern in vendor.models):
@@ -207,7 +207,9 @@ def work_size(arguments: Mapping[str, Any] | None) -> int:
 
 
 def _weight(value: Any) -> int:
-    """A document that came as JSON is encoded for its size: that is fast, and bounded by the message around it."""
+    """Return the size of a document. One that came as JSON is encoded for this, which is fast and bounded by the size
+    of the message.
+    """
     if not isinstance(value, (dict, list)):
         return 0
     try:

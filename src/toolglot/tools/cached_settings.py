@@ -1,4 +1,4 @@
-"""Requests whose settings have come before: only their conversation is decoded."""
+"""Decode only the conversation of a request whose settings are cached."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def decode_with_cached_settings(
     data: bytes,
     with_history: Callable[[Request, list[Any], bytes], Request],
 ) -> Request | None:
-    """Return the request that `with_history` makes of its settings and the wire form of its history. None where the
-    whole document has to be read, also to say what is wrong with it."""
+    """Return the request that `with_history` builds from its settings and the wire form of its history. None if the
+    whole document must be read, for example to report an error in it.
+    """
     if (found := known.find(data)) is None:
         return None
     settings, history = found

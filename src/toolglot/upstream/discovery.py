@@ -2,7 +2,7 @@
 
 `discover` depends on the environment alone. `probe_local` asks the usual loopback ports, and the address in
 `OLLAMA_HOST`, for the models served there. It contacts nothing else, and never the gateway itself. Both report what
-they found, and what they did not use and why. No line contains a key.
+they found and what they did not use, with the reason. No line contains a key.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
 
 
 def openai_url(url: str) -> str:
-    """The OpenAI endpoint of a local server. All local servers have one, so it tells what kind of server answers."""
+    """The OpenAI endpoint of a local server. All local servers have one, so it identifies the kind of server."""
     return url if VERSION.search(url) else f"{url}/v1"
 
 

@@ -1,4 +1,4 @@
-"""Chunks of a stream as callers of the library have them: bytes, text, parsed events, or events of an SDK."""
+"""Convert the stream chunks of library callers: bytes, text, parsed events, or events of an SDK."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ def to_frame(chunk: Chunk, framing: Framing) -> bytes:
 def join_chunks(source: Chunk | Iterable[Chunk], framing: Framing) -> bytes:
     """The bytes of a recorded stream.
 
-    Raises:
-        TypeError: it is no stream.
+    Raises: TypeError: it is not a stream.
     """
     return b"".join(to_frame(chunk, framing) for chunk in _iterate(source))
 
 
 def read_chunks(source: Chunk | Iterable[Chunk], shape: StreamShape) -> Iterator[bytes]:
-    """The bytes of a stream. A stream that is given whole is one chunk.
+    """The bytes of a stream. A stream that is passed as a whole is one chunk.
 
     Raises:
         TypeError: it is not a stream.

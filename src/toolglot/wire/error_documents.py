@@ -1,8 +1,8 @@
 """Reads the error documents of all vendors.
 
 Servers that imitate an API answer with errors of many forms: the API's own envelope, the bare error object, FastAPI's
-`detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They come with an
-HTTP error status, with status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then
+`detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They arrive with an
+HTTP error status, with status 200, or as a frame of a stream. `find_error` recognizes the form; each dialect then
 interprets the members.
 """
 
@@ -185,7 +185,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
 
 
 def _is_flat(value: dict[str, Any]) -> bool:
-    """Is this the error object itself, without an envelope?"""
+    """Tell whether this is the error object itself, without an envelope."""
     if _is_answer(value) or value.get("object"):
         return False
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
@@ -294,7 +294,7 @@ def google_reason(fields: Mapping[str, Any]) -> str | None:
 
 
 def google_field(fields: Mapping[str, Any]) -> str | None:
-    """The field of the request that is wrong."""
+    """Return the invalid field of the request."""
     violations = _detail(fields, "BadRequest").get("fieldViolations")
     first = violations[0] if isinstance(violations, list) and violations else None
     field = first.get("field") if isinstance(first, dict) else None

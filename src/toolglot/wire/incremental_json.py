@@ -378,7 +378,7 @@ def contains(raw: bytes, part: bytes) -> bool:
 
 
 def is_large(raw: bytes) -> bool:
-    """Would decoding in one call take long? It does for many bytes, or for many values."""
+    """Tell whether decoding in one call would take long, because of many bytes or many values."""
     size = len(raw)
     if size > LARGE:
         return True

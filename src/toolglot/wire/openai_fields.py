@@ -42,7 +42,7 @@ def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
 
 
 BREAKPOINT_MODELS = r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|1\d)(?!\d)"
-"""Models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later."""
+"""Models that support `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later."""
 
 SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
     (
@@ -102,7 +102,7 @@ def audio_format(media_type: str | None) -> str:
 
 
 def parse_schema_text(text: str) -> dict[str, Any] | None:
-    """Parse a tool's schema that came as JSON text; None if it is not an object."""
+    """Parse a tool schema that arrived as JSON text; None if it is not an object."""
     try:
         schema = json.decode(text.encode("utf-8", "surrogatepass"))
     except DecodeError:
@@ -111,7 +111,7 @@ def parse_schema_text(text: str) -> dict[str, Any] | None:
 
 
 def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
-    """The text that a schema came as; None if it was no text, or if the schema has changed."""
+    """Return the original text of a schema; None if it was not text, or if the schema has changed."""
     text = notes.get("$schema_text")
     return text if isinstance(text, str) and parse_schema_text(text) == schema else None
 
@@ -119,7 +119,7 @@ def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
 SCHEMA_NOTES: dict[str, Any] = {
     UNREAD.removeprefix("$"): (Note("parameters", "a schema as text", "it is read as the JSON that it holds"),)
 }
-"""The note on a tool whose schema came as text."""
+"""The note on a tool whose schema arrived as text."""
 
 
 def default_file_name(media_type: str | None) -> str:
@@ -138,7 +138,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def fits_strict_mode(schema: Any) -> bool:
-    """Does strict mode accept this schema? Its root must be an object. The walk does not recurse."""
+    """Tell whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
     waiting: list[Any] = [schema]

@@ -1,6 +1,6 @@
 """Retry delays: the header `retry-after`, in seconds or as a date, and delays named in messages.
 
-An error inside a stream has no headers. Its message names the delay, in the words of OpenAI, which Codex looks for.
+An error inside a stream has no headers. Its message names the delay in OpenAI's wording, which Codex recognizes.
 
 The core has no clock, so a date is passed on as it is.
 """
@@ -81,7 +81,7 @@ def should_retry_in(headers: Mapping[str, str]) -> bool | None:
 
 
 def should_retry_header(error: ApiError) -> dict[str, str]:
-    """`x-should-retry` for this error; empty if the upstream did not say."""
+    """`x-should-retry` for this error; empty if the upstream sent none."""
     return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
 
 
@@ -99,7 +99,9 @@ def retry_after_header(error: ApiError) -> dict[str, str]:
 
 
 def name_wait(error: ApiError) -> ApiError:
-    """The error with its delay in the message, for an event in a stream. A message that names one stays as it is."""
+    """Return the error with its delay in the message, for an event in a stream. A message that already names a delay
+    stays unchanged.
+    """
     wait, date = error.retry_after, error.retry_after_date
     if seconds_in_message(error.message) is not None:
         return error

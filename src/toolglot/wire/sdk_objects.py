@@ -1,4 +1,4 @@
-"""Objects of the vendors' SDKs as JSON, and JSON as objects of an SDK.
+"""Convert objects of the vendors' SDKs to JSON and back.
 
 The SDKs of OpenAI, Anthropic, Google and Ollama use pydantic models. Nothing here imports pydantic or an SDK: an object
 is recognized by its method `model_dump`.

@@ -1,7 +1,7 @@
 """Caches the decoded settings of recent requests, keyed by the bytes around the conversation.
 
 An agent sends its system prompt, tools and settings with each request in the same bytes; only the conversation is new.
-So the decoded settings are cached with the bytes around the conversation. If those bytes come again, only the
+So the decoded settings are cached with the bytes around the conversation. If the same bytes arrive again, only the
 conversation is decoded. The document is the same: equal bytes up to the value of one member, a whole value, and equal
 bytes after it.
 """
@@ -93,7 +93,7 @@ class SettingsCache(Generic[T]):
             self._insert(fingerprint, entry)
 
     def _encloses_history(self, before: bytes, after: bytes) -> bool:
-        """Is the conversation between these bytes? The same bytes may also occur elsewhere in the request."""
+        """Tell whether the conversation is between these bytes. The same bytes may also occur elsewhere."""
         try:
             return bytes(self._outline(b"%b[0]%b" % (before, after)).history) == b"[0]"
         except msgspec.MsgspecError:

@@ -49,7 +49,7 @@ def sound_text(raw: Raw) -> str:
 
 
 class TypedReader(Generic[W]):
-    """Reads documents of one type. `history` is the member that holds the conversation, an array that may be long."""
+    """Reads documents of one type. `history` is the member with the conversation, an array that may be long."""
 
     def __init__(self, kind: type[W], history: str) -> None:
         splitter = ReaderFactory()
@@ -237,7 +237,7 @@ def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
 
 
 class ValueReader(Generic[T]):
-    """Reads untyped JSON as a type, for decoders that learn late what a value is."""
+    """Reads untyped JSON as a type, for decoders that learn the type of a value late."""
 
     def __init__(self, kind: type[T] | UnionType) -> None:
         # `convert` caches the layout of structs, but inspects other types on each call.

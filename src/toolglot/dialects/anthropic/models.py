@@ -223,7 +223,7 @@ _hidden_thinking_models = re.compile(_SINCE_47)
 
 
 def reasons_by_budget(model: str) -> bool:
-    """Does this model think only with a token budget, not adaptively?"""
+    """Tell whether this model thinks only with a token budget, not adaptively."""
     return _budget_only_models.search(model) is not None
 
 
@@ -232,10 +232,10 @@ def takes_effort(model: str) -> bool:
 
 
 def is_adaptive(model: str) -> bool:
-    """Is this model known to support adaptive thinking?"""
+    """Tell whether this is model known to support adaptive thinking."""
     return _adaptive_models.search(model) is not None
 
 
 def shows_thinking(model: str) -> bool:
-    """Does this model show its thinking by default? Models after 4.6 omit it."""
+    """Tell whether this model shows its thinking by default. Models after 4.6 omit it."""
     return _hidden_thinking_models.search(model) is None

@@ -91,7 +91,9 @@ def _encode_visibility(request: Request, reasoning: Reasoning, receipt: Receipt)
 
 
 def _original_fits(came_as: str, reasoning: Reasoning) -> bool:
-    """Does the original type still fit? Only `enabled` has a budget, and passes may swap a budget and an effort."""
+    """Tell whether the original type still fits. Only `enabled` has a budget, and passes may swap a budget and an
+    effort.
+    """
     return (came_as == "enabled") == (reasoning.budget_tokens is not None)
 
 

@@ -502,7 +502,7 @@ class AnthropicStreamDecoder:
 
 
 def _is_same_call(received: _ReceivedBlock, value: Any) -> bool:
-    """Does this start repeat the start of an open call without deltas?"""
+    """Tell whether this start repeats the start of an open call without deltas."""
     call = received.block
     if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
         return False

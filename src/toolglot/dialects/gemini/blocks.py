@@ -284,7 +284,7 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
 
 
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Is this a cut call that Gemini itself sent? It goes back unchanged."""
+    """Tell whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

@@ -55,7 +55,7 @@ def write_response(text: str | None, is_error: bool | None, noted: str | None) -
 
 
 def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
-    """Does the result still fit the noted shape? A pass may have changed it."""
+    """Tell whether the result still fits the noted shape. A pass may have changed it."""
     if noted.startswith("error") != bool(is_error):
         return False
     if noted in ("absent", "empty"):
@@ -68,7 +68,7 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Is this text a JSON object that can be the whole response?
+    """Tell whether this is text a JSON object that can be the whole response.
 
     An object has no layout, no spelling of numbers (`1.10`) and no repeated keys. A text of several lines may be a file
     that the model edits, so it stays text, and so does what the object would not say in the same way.
@@ -92,7 +92,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_ref(value: Any) -> bool:
-    """Is `$ref` a key at any level? The API treats it as a reference and refuses the request."""
+    """Tell whether `$ref` is a key at any level. The API treats it as a reference and refuses the request."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -211,7 +211,7 @@ def _encode_thinking(block: Thinking) -> dict[str, Any]:
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Is this reasoning a content part, as in Mistral's and Databricks' messages?"""
+    """Tell whether this is reasoning a content part, as in Mistral's and Databricks' messages."""
     notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
     return bool(notes.get("$part") or notes.get(REASONING_SUMMARY))
 
@@ -498,7 +498,7 @@ def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
 
 
 def _is_minimal(call: ChatFunctionCall, function: ChatFunction) -> bool:
-    """Has the call nothing but an id, a name and arguments?"""
+    """Tell whether the call has only an id, a name and arguments."""
     return count_members(call) == 2 and count_members(function) == 2
 
 
@@ -530,20 +530,21 @@ def _note_if(condition: bool) -> bool | None:
 
 
 def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
-    """Is this a call, or another entry of `tool_calls`?"""
+    """Tell whether this is a call, or another entry of `tool_calls`."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and _CALL in block.value
     return isinstance(block, ToolCall)
 
 
 def is_blank_entry(value: Any) -> bool:
-    """Is this the value of an opaque entry of `tool_calls` that names no other kind of call?"""
+    """Tell whether this is the value of an opaque entry of `tool_calls` that names no other kind of call."""
     return isinstance(value, dict) and _CALL in value and value.get("type") in (None, "", "function", "custom")
 
 
 def has_no_call(block: Block) -> bool:
-    """Is this an entry of `tool_calls` without id, name and arguments? Some servers send one if the model made no
-    call."""
+    """Tell whether this is an entry of `tool_calls` without id, name and arguments. Some servers send one if the model
+    made no call.
+    """
     if isinstance(block, Opaque):
         return is_blank_entry(block.value) and not block.value[_CALL].get("id")
     return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)

@@ -17,7 +17,7 @@ _POSITIONS = frozenset({"prompt_index", "check_offset", "start_offset", "end_off
 
 
 def is_default(value: Any) -> bool:
-    """Do these verdicts only say that nothing was filtered, detected or found unsafe?"""
+    """Tell whether these verdicts only say that nothing was filtered, detected or found unsafe."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -241,7 +241,7 @@ def encode_simple_message(role: str, content: tuple[Block, ...]) -> dict[str, An
 
 
 def _is_plain_text(block: Block) -> TypeGuard[Text]:
-    """Is this a text that a string can carry completely?"""
+    """Tell whether this is a text that a string can carry completely."""
     if not isinstance(block, Text):
         return False
     notes = native_of(block, NAME)

@@ -93,7 +93,7 @@ def function_state(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_signature(fields: Any) -> bool:
-    """Do LiteLLM's fields of a call have the signature of it?"""
+    """Tell whether LiteLLM's fields of a call have its signature."""
     return isinstance(fields, dict) and any(fields.get(name) for name in _SIGNATURES)
 
 
@@ -203,7 +203,7 @@ class DetailsCollector:
             self._pieces[-1].append(piece)
 
     def _continues_last(self, entry: dict[str, Any]) -> bool:
-        """Is this another piece of the latest entry?"""
+        """Tell whether this is another piece of the latest entry."""
         if not self._entries or str(entry.get("type")) not in _TEXT_MEMBERS:
             return False
         last = self._entries[-1]

@@ -94,8 +94,9 @@ _NO_FUNCTION = FunctionDelta()
 
 
 def _is_preamble(chunk: Chunk) -> bool:
-    """Is this Azure's first chunk? It has the results of content filters, but no id, model or choice. The answer begins
-    after it."""
+    """Tell whether this is Azure's first chunk. It has the results of content filters, but no id, model or choice. The
+    answer begins after it.
+    """
     return not (chunk.id or chunk.model or chunk.choices or chunk.usage)
 
 

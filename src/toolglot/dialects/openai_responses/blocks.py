@@ -297,7 +297,7 @@ def is_image_call(block: Block) -> bool:
 
 
 def is_part(block: Block) -> bool:
-    """Is this block a part of a message, not an item of its own?"""
+    """Tell whether this is block a part of a message, not an item of its own."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
     return isinstance(block, (Text, Media, Refusal)) and not is_image_call(block)
@@ -405,7 +405,7 @@ _MEDIA_ENCODERS: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
 
 
 def is_plain_text(block: Block) -> bool:
-    """Is this a text that a plain string can carry completely?"""
+    """Tell whether this is a text that a plain string can carry completely."""
     return isinstance(block, Text) and block.cache is None and not block.citations and not native_of(block, NAME)
 
 

@@ -200,7 +200,7 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
 
 
 def is_ambiguous(item: CallItem | ResultItem) -> bool:
-    """Does the item lack both type and id? Then it may be anything."""
+    """Tell whether the item lacks both type and id, and so may be anything."""
     return item.call_id is UNSET and item.rest is not UNSET and item.rest.is_implied
 
 
@@ -255,7 +255,7 @@ _IMAGE_MEMBERS = ("action", "background", "output_format", "quality", "size", "s
 
 
 def is_generated_image(item: dict[str, Any]) -> bool:
-    """Is this an item with an image? The API also accepts the id of one alone."""
+    """Tell whether this is an item with an image. The API also accepts the id of one alone."""
     result = item.get("result")
     return item.get("type") == "image_generation_call" and isinstance(result, str) and bool(result)
 
@@ -321,14 +321,15 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
 
 def _is_foreign_text(message: Message, group: BlockGroup) -> bool:
-    """Are these texts of an assistant that came from another API? `output_text` is valid only in items with this API's
-    ids."""
+    """Tell whether these are texts of an assistant that came from another API. `output_text` is valid only in items
+    with this API's ids.
+    """
     foreign = message.role == "assistant" and not message.native.get(NAME)
     return foreign and all(is_plain_text(block) or _has_only_phase(block) for block, _ in group)
 
 
 def _has_only_phase(block: Block) -> bool:
-    """Is this a text with no native member except its phase?"""
+    """Tell whether this is a text with no native member except its phase."""
     return isinstance(block, Text) and not block.citations and native_of(block, NAME).keys() == {PHASE}
 
 

@@ -155,7 +155,7 @@ _ERROR_MEMBERS = frozenset({"fault", "base_resp", "type", "errors"})
 
 
 def _is_completed(body: Any) -> bool:
-    """Is this certainly a response that ended well? A quick check that nearly all of them pass."""
+    """Tell whether this is certainly a response that ended well. A quick check that nearly all of them pass."""
     if type(body) is not dict or body.get("status") != "completed" or body.get("object") != "response":
         return False
     return not body.get("error") and _ERROR_MEMBERS.isdisjoint(body)

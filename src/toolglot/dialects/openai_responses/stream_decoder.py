@@ -460,8 +460,9 @@ def _has_id(fields: dict[str, Any]) -> bool:
 
 
 def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
-    """Do these fields, which have the position or the id of an item, belong to another call? Some servers change ids,
-    but not the name."""
+    """Tell whether these fields, which have the position or the id of an item, belong to another call. Some servers
+    change ids, but not the name.
+    """
     if item.kind not in CALL_FIELDS:
         return False
     known, name = item.fields.get("name"), fields.get("name")
@@ -469,7 +470,7 @@ def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
 
 
 def _is_whole_call(item: StreamItem, piece: OpenBlock) -> bool:
-    """Is a call complete though its item was never done? Without arguments it was cut before them."""
+    """Tell whether a call is complete although its item did not end. A call without arguments was cut before them."""
     if piece.whole is not None:
         return True
     said = piece.buffer.text()

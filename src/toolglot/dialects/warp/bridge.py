@@ -97,7 +97,9 @@ def detect_message(data: bytes, where: str = "$") -> str:
 
 
 def _can_start_stream(event: Any) -> bool:
-    """Can this event start a stream? The ids in `init` are printable; tasks of a request in their place are not."""
+    """Tell whether this event can start a stream. The ids in `init` are printable; tasks of a request in their place
+    are not.
+    """
     if event is None or event.WhichOneof("type") != "init":
         return True
     return all(str(value).isprintable() for field, value in event.init.ListFields())

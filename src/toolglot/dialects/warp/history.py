@@ -112,7 +112,7 @@ def _restore_tasks(given: Any, messages: Sequence[Message], covered: Any, tasks:
 
 
 def can_continue(given: Any, messages: Sequence[Message], covered: int) -> bool:
-    """Can a conversation continue from these tasks, which cover its first `covered` messages?
+    """Tell whether a conversation can continue from these tasks, which cover its first `covered` messages.
 
     Raises:
         DecodeError: one of them is not a task.

@@ -1,6 +1,5 @@
-"""Parse the tools that a prompt describes in text: all that the demo's models without native tools can know of them.
-
-There is one rule per way to write a list of tools:
+"""Parse the tools that a prompt describes in text, the only source for the demo's models without native tools. There is
+one rule for each form of a tool list:
 
 - JSON objects with a name and a schema: alone, in an array, or inside `function`;
 - a schema as JSON, with the name before it: in a tag or an attribute, as a heading, or at the start of a line;

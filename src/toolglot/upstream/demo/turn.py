@@ -54,7 +54,7 @@ def read_turn(request: Request) -> DemoTurn:
             continue
         has_results = any(isinstance(block, ToolResult) for block in message.content)
         # Text right after results belongs to them: clients put images, reminders and "go on" there. If it counted as a
-        # new wish, a client that always adds text would never end.
+        # new wish, a client that always adds text would loop forever.
         said = "" if behind_results or has_results else _last_text(message)
         if said:
             wish, calls, results, media = said, [], [], []

@@ -55,7 +55,7 @@ def _describe_other_dialects(index: RecordingIndex) -> str:
 
 
 def _describe_difference(difference: Difference) -> str:
-    # Lazy: only the values that a difference has can be shown.
+    # Lazy, because only the values of differences are shown.
     then, now = (
         partial(format_value, difference.then, MAX_VALUE_CHARS),
         partial(format_value, difference.now, MAX_VALUE_CHARS),
