@@ -37,8 +37,9 @@ class LineState:
         return self._opened > 0
 
     def on_mark(self) -> None:
-        """A mark that opens calls is inside backticks. Directly after them, what follows it is code too, up to their
-        end or to an empty line. A backtick elsewhere has no effect after the end of its line."""
+        """Handle a mark inside backticks. If it directly follows the backticks, the text after it is code too, up to
+        their end or an empty line. Other backticks have no effect after the end of their line.
+        """
         self._in_mark = self._in_mark or self._ticked
 
     def add(self, text: str) -> None:
@@ -79,8 +80,9 @@ class LineState:
             self._run = 0
 
     def _toggle_code(self, runs: list[int]) -> None:
-        """Runs of these numbers of backticks have ended: the first opens code, and the next one of the same length
-        closes it."""
+        """Handle runs of these numbers of backticks: the first opens code, and the next one of the same length closes
+        it.
+        """
         opened = self._opened
         for run in runs:
             if not opened:
@@ -107,11 +109,13 @@ class CodeFence:
         self._opening = True  # on the line of the fence
 
     def passed(self, text: str) -> None:
-        """Text inside the block was passed on."""
+        """Record that text inside the block was passed on."""
         self._opening = self._opening and "\n" not in text
 
     def closed_by(self, fence: str, *, line_start: bool) -> bool:
-        """The line of a fence has no other backticks: with as many again it is inline code, not a block."""
+        """Tell whether this line closes the fence. The line of a fence has no other backticks: otherwise, it is inline
+        code, not a block.
+        """
         within_line = self._opening and self.mark[0] == "`"
         return (line_start or within_line) and len(fence) >= len(self.mark)
 

@@ -74,8 +74,9 @@ class PythonBody(LiteralBody):
         return self._call(text, at)
 
     def _call(self, text: str, at: int) -> int:
-        """Read the comma before a call, its name and parenthesis, and what follows if the opener is a weak sign. They
-        stay unread until it is certain that this is a call."""
+        """Read the comma before a call, its name and parenthesis, and the next text if the opener is a weak sign. They
+        stay unread until this is certainly a call.
+        """
         comma = text[at] == "," and self._started
         begin = match_end(_SPACE, text, at + 1) if comma else at
         end = match_end(_NAME, text, begin)

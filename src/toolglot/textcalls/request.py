@@ -1,9 +1,9 @@
-"""The request pass for models that write calls as text: tools, tool choice, calls and results become prose.
+"""The request pass for models that write calls as text: tools, tool choice, calls and results become text.
 
 The placement of each part suits prompt caches, which need a prefix that does not change:
 
 - the tools follow the client's own text in the system prompt, and depend on the tools alone;
-- wishes for one turn only (a forced call, no call, an answer format) follow the last message;
+- instructions for one turn (a forced call, no call, an answer format) follow the last message;
 - calls and results stay in place, and depend on nothing after them.
 
 Everything that the user, a tool or the assistant wrote is escaped, so that none of it is read as a call or a result.
@@ -56,7 +56,7 @@ def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
 
 def render(request: Request, context: Context) -> Request:
     """Return the request without tools, calls and results: all of them are written in the exchange's text format.
-    `context.text.tools` receives what the model may call, for the parser of its answer."""
+    `context.text.tools` gets the callable tools, for the parser of the answer."""
     text = context.text
     if text is None or text.calls is None:
         return request
@@ -157,7 +157,7 @@ def _function_tools(request: Request) -> list[Tool]:
 
 
 def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
-    """Return the tools to describe to the model, and note in the receipt what cannot be described."""
+    """Return the tools to describe to the model, and note tools that cannot be described in the receipt."""
     offered: list[Tool] = []
     for index, tool in enumerate(request.tools):
         where = f"tools[{index}]"

@@ -315,7 +315,7 @@ def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool)
     if reply:
         if not block.text and "signature" not in own:
             return None  # the empty shell of another model's encrypted reasoning
-        # The SDKs' type has a signature always.
+        # The SDKs' type always has a signature.
         return restore_members(
             {"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block
         )

@@ -66,7 +66,7 @@ _KINDS: dict[str, ErrorKind] = {
 
 _TOO_LONG = "prompt is too long"
 OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
-"""The texts by which clients of this API detect that they must shorten a conversation or lower their output limit."""
+"""Texts by which clients of this API detect that they must shorten a conversation or lower their output limit."""
 
 # Only clients of this API understand other scopes (`unified`, `unified-5h`, `priority-input-tokens`).
 _SCOPES = frozenset({"requests", "tokens", "input-tokens", "output-tokens"})

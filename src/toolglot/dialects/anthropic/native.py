@@ -53,7 +53,7 @@ def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
 
 
 def restore_members(wire: dict[str, Any], node: Node) -> dict[str, Any]:
-    """Add the kept members to the wire form. Members that the IR has set win over kept ones."""
+    """Add the kept members to the wire form. Members that the IR has set take precedence over kept ones."""
     notes = native_of(node, NAME)
     if notes:
         for key, value in {**kept_fields(notes), **(read_note(notes, "$empty", dict) or {})}.items():
@@ -90,4 +90,4 @@ SIDE_MEMBERS = frozenset(
     }
 )
 # fmt: on
-"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""
+"""Members that are not essential to an answer. A member of a wrong type is omitted and reported."""

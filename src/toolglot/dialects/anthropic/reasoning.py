@@ -51,7 +51,7 @@ OLD_FORMAT = "output_format"
 
 
 def decode_format(wanted: OutputFormat | UnsetType, old: OutputFormat | UnsetType) -> ResponseFormat | None:
-    """Decode the response format from either of its members. If both are set, `output_config` wins."""
+    """Decode the response format from either of its members. If both are set, `output_config` takes precedence."""
     chosen = old if wanted is UNSET else wanted
     if chosen is UNSET:
         return None

@@ -213,7 +213,8 @@ class AnthropicHistoryRestorer:
 
     def add(self, message: Message, where: str, *, is_last: bool, later: Set[str]) -> None:
         """Add a message. `is_last`: the turn ends here, so that no results of its calls can follow. `later`: the calls
-        whose results come in later messages."""
+        whose results are in later messages.
+        """
         has_blocks = any(_type_of(block) in _BLOCKS for block in message.content)
         if message.role != "assistant" or not (has_blocks or not later.isdisjoint(self._calls)):
             self._whole(message)

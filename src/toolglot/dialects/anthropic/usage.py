@@ -2,8 +2,8 @@
 
 On this wire, `input_tokens` excludes tokens that were read from or written to the cache. In the IR it includes them.
 
-`iterations` lists the tokens of each step of one request. The total counts leave some steps out: compactions, and
-advisor messages. Every step is billed, so the counts of the IR include them all.
+`iterations` lists the tokens of each step of one request. The total counts omit some steps: compactions and advisor
+messages. Every step is billed, so the counts of the IR include them all.
 """
 
 from __future__ import annotations

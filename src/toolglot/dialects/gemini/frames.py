@@ -1,4 +1,4 @@
-"""Splits the bytes of a stream into JSON documents.
+"""Split the bytes of a stream into JSON documents.
 
 With `alt=sse` the API sends server-sent events; without it, the same documents as one JSON array. Some proxies send
 them one after another, or a single error document. The first byte shows which framing it is. An error between events is

@@ -1,7 +1,7 @@
-"""Collects the members of a candidate other than its parts, over all frames of a stream.
+"""Collect the members of a candidate other than its parts, over all frames of a stream.
 
-The sources of an answer come with the text that they belong to, so later frames extend the lists of earlier ones. Some
-servers repeat all earlier entries; then the longer list replaces the shorter one.
+The sources of an answer arrive with the text that they belong to, so later frames extend the lists of earlier ones.
+Some servers repeat all earlier entries; then the longer list replaces the shorter one.
 """
 
 from __future__ import annotations

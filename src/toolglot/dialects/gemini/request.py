@@ -177,8 +177,9 @@ def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
-    are, while such metadata of other clients is dropped."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back
+    unchanged, while such metadata of other clients is dropped.
+    """
     if labels is UNSET:
         return None, None
     for key, value in labels.items():

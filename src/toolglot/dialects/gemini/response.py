@@ -297,7 +297,7 @@ def _take_logprobs(
 
 
 def _take_grounding(candidate: dict[str, Any], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Turn the sources of the answer into citations of its texts. What they do not carry stays with the candidate."""
+    """Turn the sources of the answer into citations of its texts. The rest stays with the candidate."""
     text, starts = "", list[int | None]()
     for block in blocks:
         starts.append(len(text) if isinstance(block, Text) else None)

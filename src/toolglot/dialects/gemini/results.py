@@ -68,10 +68,9 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Tell whether this is text a JSON object that can be the whole response.
-
-    An object has no layout, no spelling of numbers (`1.10`) and no repeated keys. A text of several lines may be a file
-    that the model edits, so it stays text, and so does what the object would not say in the same way.
+    """Tell whether this text is a JSON object that can be the whole response. An object has no layout, no spelling of
+    numbers (`1.10`) and no repeated keys. A text of several lines may be a file that the model edits, so it stays text.
+    So does a text that the object would not reproduce exactly.
     """
     if "\n" in text or not text.lstrip().startswith("{"):
         return False

@@ -1,4 +1,4 @@
-"""Reduces JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
+"""Reduce JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
 
 Such an endpoint refuses the whole request for one unknown keyword. Keywords with an equivalent are rewritten. Others
 move to the description, where the model still reads them. The receipt reports everything that cannot be kept at all.
@@ -122,7 +122,7 @@ class OpenApiReducer:
     def _resolve_reference(
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], hints: list[str]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Expand the reference of a schema. Keywords next to the reference win."""
+        """Expand the reference of a schema. Keywords next to the reference take precedence."""
         while isinstance(ref := schema.get("$ref"), str):
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             target = self._find_target(ref)

@@ -1,7 +1,7 @@
 """`usageMetadata` <-> `Usage`.
 
-This API counts tokens of tool use apart from the prompt, and tokens of thoughts apart from the answer. The original
-object is kept, and written again if the counts are still the same.
+This API counts tokens of tool use separately from the prompt, and tokens of thoughts separately from the answer. The
+original object is kept, and written again if the counts are still the same.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class UsageReports:
         self._by_shape: dict[bytes, bytes] = {}
         self._read: Any = None
         self.has_unreadable = False
-        """A report was no object."""
+        """A report was not an object."""
 
     def add(self, report: Any) -> None:
         """Add one `usageMetadata`, as JSON text or as a value."""

@@ -101,8 +101,8 @@ def _arguments_text(raw: Raw, where: str) -> str:
 
 
 def encode_call(call: ToolCall, where: str, receipt: Receipt, *, index: int | None = None) -> dict[str, Any] | None:
-    """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, since a
-    result may follow. In an answer, such a call must not run: returns None and adds a line to the receipt.
+    """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, because a
+    result may follow. In an answer, such a call must not run: the function returns None and adds a line to the receipt.
 
     `index`: the call's place among the calls of an answer; None in a request. Open WebUI treats calls with the same
     index as parts of one call, and calls without an index as the first call."""

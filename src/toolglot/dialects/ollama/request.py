@@ -1,7 +1,7 @@
 """`POST /api/chat` and `/api/generate`: the request body <-> `Request`.
 
 A request of `/api/generate` becomes a conversation of one message; a note on its shape restores the original form.
-Ollama treats a model without a tag and with `:latest` alike, and some clients add the tag; a note keeps it.
+Ollama treats a model without a tag like one with `:latest`, and some clients add the tag; a note keeps it.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _encode_thinking(block: Thinking) -> dict[str, Any]:
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Tell whether this is reasoning a content part, as in Mistral's and Databricks' messages."""
+    """Tell whether this reasoning is a content part, as in Mistral's and Databricks' messages."""
     notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
     return bool(notes.get("$part") or notes.get(REASONING_SUMMARY))
 
@@ -263,7 +263,7 @@ def _decode_video(part: VideoPart) -> Media:
 
 
 def _read_url(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
-    """Return the URL, the members next to it, and True if it came as a plain string."""
+    """Return the URL, the members next to it, and whether it was a plain string."""
     if isinstance(value, str):
         return value, {}, True
     return value.url, members_without(value, "url"), None
@@ -519,7 +519,7 @@ def _decode_call(
         native.setdefault(NAME, {})[FUNCTION_STATE] = inner.pop(PROVIDER_FIELDS)
     if inner:
         native.setdefault(NAME, {})[kind] = inner
-    # Arguments that came as an object become the text that the API requires; nothing is lost.
+    # Arguments that arrive as an object become the text that the API requires, without loss.
     text = json.encode_text(arguments) if isinstance(arguments, dict) else arguments or ""
     return ToolCall(id=call_id or "", name=name or "", arguments=text, kind=kind, native=native)
 

@@ -1,4 +1,4 @@
-"""Matches an entry of a chunk's `tool_calls` to the call that it continues.
+"""Match an entry of a chunk's `tool_calls` to the call that it continues.
 
 The API gives each call an index and, once, an id. Imitating servers leave out one of them, give every call the same
 index, or invent an id for every chunk.
@@ -59,8 +59,9 @@ def find_call(
 
 
 def _starts_new_call(call: ChatOpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
-    """Detects calls of a vendor without ids that gives every call the same index: a name after complete arguments
-    begins a new call. The same name alone may be a repetition."""
+    """Tell whether a new call starts, for a vendor without ids that gives every call the same index: a name after
+    complete arguments begins a new call. The same name alone may be a repetition.
+    """
     if delta.id or call.id or not function.name or not call.name:
         return False
     return (bool(function.arguments) or function.name != call.name) and call.is_whole()

@@ -197,7 +197,7 @@ def decode_message(message: AnyMessage) -> Message:
 
 
 def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    """Encode one message as wire messages. Each tool result becomes a message of its own, before the others."""
+    """Encode one message as wire messages. Each tool result becomes a separate message before the others."""
     results: list[dict[str, Any]] = []
     others: list[LocatedBlock] = []
     for index, block in enumerate(message.content):
@@ -383,7 +383,7 @@ _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
     "tool_name": ("tool_name",),
     "both": ("name", "tool_name"),
 }
-"""The members that named the tool of a result, by the note on them."""
+"""The members that name the tool of a result, by their notes."""
 
 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:

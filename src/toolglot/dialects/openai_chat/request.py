@@ -69,7 +69,7 @@ from toolglot.wire.structs import as_json, field_reader, members_without
 GROQ_TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's names of service tiers, and those of the IR."""
 
-# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know only that.
+# OpenAI's reasoning models refuse `max_tokens`; many compatible servers support only that.
 _COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
 
 
@@ -245,7 +245,7 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
 
 
 def is_legacy(request: Request) -> bool:
-    """Did the client use the deprecated `functions`? Then it is answered with `function_call`."""
+    """Tell whether the client used the deprecated `functions` and so gets `function_call`."""
     return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 

@@ -66,7 +66,7 @@ BlockGroup = list[tuple[Block, str]]
 CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The types of calls that the client runs, and the member that holds their arguments."""
 PHASE = "$phase"
-"""The note on a text's phase, if the text came back without its item."""
+"""The note on a text's phase, if the text was returned without its item."""
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
@@ -220,8 +220,9 @@ def _decode_unknown(item: Unknown) -> Message:
 
 
 def check_unknown_item(item: Unknown) -> dict[str, Any]:
-    """The members of an item of unknown type. Raises if its type is known but a member is missing, or if its type is no
-    string."""
+    """The members of an item of unknown type. Raises if its type is known but a member is missing, or if its type is
+    not a string.
+    """
     value: dict[str, Any] = item.verbatim.value
     kind = value.get("type")
     if item.verbatim.missing is not None and (kind or value.get("call_id") is not None):
@@ -269,7 +270,7 @@ def decode_image_call(item: dict[str, Any]) -> Media:
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:
-    """Encode an image that came as an item."""
+    """Encode an image that was an item."""
     shown = native_of(block, NAME)[IMAGE_CALL]
     return {"type": "image_generation_call", "result": block.source.data, **shown, **own_members(block)}
 
@@ -321,7 +322,7 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
 
 def _is_foreign_text(message: Message, group: BlockGroup) -> bool:
-    """Tell whether these are texts of an assistant that came from another API. `output_text` is valid only in items
+    """Tell whether these assistant texts come from another API. `output_text` is valid only in items
     with this API's ids.
     """
     foreign = message.role == "assistant" and not message.native.get(NAME)

@@ -1,7 +1,7 @@
 """Rules of Responses streams, from the official SDK's accumulator, the AI SDK and Codex.
 
-They need opposite things: the SDK reads `added` events and `response.completed`, Codex reads only `done` events. So a
-stream must send everything, and all of it must agree.
+They need different events: the SDK reads `added` events and `response.completed`, Codex reads only `done` events. So a
+stream must send all of them, and they must be consistent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Capabilities of the Responses API, and how single models differ."""
+"""Capabilities of the Responses API, and differences between models."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 - `reasoning`: `effort` is carried unchanged, and `none` also means mode `off`. Any `summary` means `show` (its value is
   a note). In the other direction, mode `off` without an effort becomes effort `none`, and `show` asks for an `auto`
   summary.
-- `user` is `safety_identifier`, or the deprecated `user` if only that came.
+- `user` is `safety_identifier`, or the deprecated `user` if it is the only one.
 - Two defaults of this API differ from all others, so requests from other dialects set them explicitly: `strict: false`
   on functions, and `store: false` (the default is to store). Such a client can only return encrypted reasoning, so that
   is requested too.

@@ -98,7 +98,7 @@ REDUNDANT_MEMBERS = frozenset(_REQUEST_DEFAULTS) | {
 }
 
 NO_ID = "resp_0"
-"""The id of a response that came without one. Clients require an id."""
+"""The id of a response that has none. Clients require an id."""
 
 
 _OUTPUTS = ValueReader(list[OutputItem])
@@ -155,7 +155,7 @@ _ERROR_MEMBERS = frozenset({"fault", "base_resp", "type", "errors"})
 
 
 def _is_completed(body: Any) -> bool:
-    """Tell whether this is certainly a response that ended well. A quick check that nearly all of them pass."""
+    """Tell whether this response certainly ended well: a quick check that nearly all of them pass."""
     if type(body) is not dict or body.get("status") != "completed" or body.get("object") != "response":
         return False
     return not body.get("error") and _ERROR_MEMBERS.isdisjoint(body)
@@ -165,7 +165,7 @@ _NO_ANSWER_STATUSES = ("failed", "cancelled", "queued", "in_progress")
 
 
 def has_no_answer(response: dict[str, Any]) -> bool:
-    """Did the response fail, or is it unfinished? An unfinished one is valid if it runs in the background."""
+    """Tell whether the response failed or is unfinished. An unfinished one is valid if it runs in the background."""
     status = response.get("status")
     return status in list(_NO_ANSWER_STATUSES) and (status == "failed" or response.get("background") is not True)
 
@@ -213,7 +213,7 @@ def _read_head(body: dict[str, Any], where: str) -> ResponseHead:
 
 
 def decode_stop(envelope: ResponseEnvelope, *, called: bool, refused: bool) -> Stop:
-    """Why the model stopped. The wire does not say that the model waits for tool results; the calls imply it."""
+    """Decode the stop reason. The wire does not say that the model waits for tool results; the calls imply it."""
     if envelope.status == "incomplete":
         return Stop(_STOP_REASONS.get(envelope.reason or "", "other"), envelope.reason or envelope.status)
     if envelope.status != "completed":
@@ -319,7 +319,7 @@ def encode_finished(
     rest = {**native_of(response, NAME)["$response"], **own_members(response)}
     identity = default_members(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
-    # The first members of every response have the same order, also if the original had another.
+    # The first members of every response have the same order, even if the original had a different one.
     said = {**identity, **rest}
     head = {key: said[key] for key in _FIRST_MEMBERS if key in said}
     last = {"usage": rest.pop("usage")} if "usage" in rest else without_nulls(usage=usage)

@@ -198,8 +198,8 @@ class ResponsesServedHistory:
 
     def _add_call_with_approval(self, item: ApprovalRequest, state: _ApprovalState) -> None:
         if state.answer is None and state.call is None:
-            # Not answered yet: the model does not wait for a result. The request ends its answer, so what follows
-            # belongs to the same round.
+            # Not answered yet: the model does not wait for a result. The request ends its answer, so later items belong
+            # to the same round.
             if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
                 self.end_round()
             self._open = True
@@ -304,7 +304,7 @@ def _read_server(tool: McpTool, where: str) -> AskedServer:
 
 
 def _read_approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
-    """Which calls need approval. By default every call does."""
+    """Read which calls need approval. By default, all calls do."""
     if rule == "never":
         return {"never_asks": ToolSelection()}
     if not isinstance(rule, ApprovalFilters):
@@ -329,7 +329,7 @@ def _read_filter(tools: ToolFilter | UnsetType) -> ToolSelection | None:
 def _split_choice(
     choice: ToolChoice | None, labels: set[str]
 ) -> tuple[ToolChoice | None, tuple[tuple[str, str | None], ...]]:
-    """Split a choice into the one without tools of MCP servers, and these tools."""
+    """Split a choice into the part without tools of MCP servers, and these tools."""
     if choice is None:
         return None, ()
     notes = native_of(choice, NAME)
@@ -362,7 +362,7 @@ def _read_choice(value: dict[str, Any], where: str, labels: set[str]) -> tuple[s
 
 
 class McpCallReporter:
-    """Reports one `mcp_call` item for each call, in order. Each is open while its call runs."""
+    """Reports one `mcp_call` item for each call, in order. Each stays open while its call runs."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, ServedCall]] = deque()

@@ -1,7 +1,7 @@
 """`tools` and `tool_choice` <-> the IR.
 
 A namespace is flattened: each of its tools names it, and a note (`$namespace`) lets them be grouped again. Tools also
-come inside `input`, in `additional_tools` and `tool_search_output` items. They are offered like any other, with the
+occur inside `input`, in `additional_tools` and `tool_search_output` items. They are offered like any other, with the
 note `$from_input`, but are not written to `tools`, because their item has them.
 """
 
@@ -193,7 +193,7 @@ def _mark_item_tool(tool: Tool, *, is_found: bool) -> Tool:
 
 
 def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
-    """All tools, each once. A tool that was listed as deferred and then came in an item is no longer deferred."""
+    """All tools, each once. A tool that was listed as deferred and later appears in an item is no longer deferred."""
     if not brought:
         return listed
     loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}

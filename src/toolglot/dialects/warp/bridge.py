@@ -1,4 +1,4 @@
-"""Bytes of Warp's API in any wrapping <-> JSON: for people, and for programs without protobuf."""
+"""Convert bytes of Warp's API in any wrapping to JSON and back, for people and for programs without protobuf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of Warp's API <-> JSON that people can read and write. The conversion is lossless.
+"""Messages of Warp's API <-> readable JSON. The conversion is lossless.
 
 Fields have their names, messages are objects, a `Struct` is its JSON, bytes are base64, and enum values are names, or
 numbers without a name. Unknown fields are the base64 of their bytes, under `$unknown`. A `Struct` or a `Value` that

@@ -1,4 +1,4 @@
-"""Entries: the server's messages that belong to the answer, while they grow. Side actions: actions that do not."""
+"""Entries are the server's messages that belong to the answer, while they grow. Side actions are all other actions."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ class AnswerEntry:
         self.changed_in = transaction
         """The last transaction that changed it."""
         self.done = False
-        """It has left the queue: it was emitted, or became a side action."""
+        """Whether it has left the queue: it was emitted, or became a side action."""
         self.moved = False
-        """It moved to another task before it was emitted."""
+        """Whether it moved to another task before it was emitted."""
         self.emitted = EmittedText()
         """The text that was emitted before it left the queue."""
         self.order = -1
@@ -152,7 +152,7 @@ class AnswerEntry:
     def snapshot(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
         """Make a function that undoes a change at these paths. Also returns the number of bytes that it keeps.
 
-        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
+        A list of pieces is only appended to or replaced, so its length suffices to restore it.
         """
         restorers = [make_restorer(self.message, path) for path in (*paths, *self._affected_texts(paths))]
         kind, moved, sent_count = self.kind, self.moved, self.sent_count

@@ -1,4 +1,4 @@
-"""Emits the events of Warp's stream decoder: blocks in order, and the side actions that they carry."""
+"""Emit the events of Warp's stream decoder: blocks in order, and the side actions that they carry."""
 
 from __future__ import annotations
 
