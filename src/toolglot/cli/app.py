@@ -17,6 +17,7 @@ COMMANDS = {
     "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
     "config": "toolglot.cli.config",
+    "keys": "toolglot.cli.keys",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",

@@ -219,5 +219,5 @@ def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
         yield f"  recording exchanges in {config.record.directory}"
     if config.server.workers > 1:
         yield f"  {config.server.workers} workers"
-    yield "  clients must send a key" if config.server.keys else "  any key is accepted"
+    yield "  clients must send a key" if config.server.keys or config.team.enabled else "  any key is accepted"
     yield '  the model "demo" needs no upstream'

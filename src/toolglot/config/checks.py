@@ -73,7 +73,7 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     server, problem = config.server, builder.document.problem
     problems = []
     try:
-        check_bind(server)
+        check_bind(server, needs_key=config.team.enabled)
     except UnsafeServerError as error:
         problems.append(problem(("server", "host"), str(error).rstrip(".")))
     if told := store_problem(config, server.workers):

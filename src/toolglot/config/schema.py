@@ -315,6 +315,21 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keys for a team: each with an owner, allowed models, limits and budgets. `toolglot keys` creates them."""
+
+    enabled: bool = False
+    """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
+    database: Value | None = None
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    pepper: Value = ""
+    """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
+    changes, all keys become invalid."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, dict.fromkeys(("database", "pepper"), HIDDEN))
+
+
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Recordings of exchanges, one file each. Recording is off without a `directory`."""
 
@@ -362,6 +377,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits in bytes, seconds and counts."""
     store: StoreConfig = StoreConfig()
     """Where responses are stored, and for how long."""
+    team: TeamConfig = TeamConfig()
+    """Keys for a team, with limits and budgets."""
     record: RecordConfig = RecordConfig()
     """Recordings of exchanges."""
     log: LogConfig = LogConfig()

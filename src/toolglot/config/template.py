@@ -25,6 +25,7 @@ from toolglot.config.schema import (
     Retries,
     ServerConfig,
     StoreConfig,
+    TeamConfig,
     UpstreamConfig,
 )
 from toolglot.dialects import DEFAULT
@@ -153,6 +154,9 @@ SECTIONS = (
     TemplateSection("history", HistoryPolicy, _HISTORY),
     TemplateSection("limits", Limits),
     TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
+    TemplateSection(
+        "team", TeamConfig, {"database": '"/var/lib/toolglot/team.sqlite3"', "pepper": '"${TOOLGLOT_PEPPER:-none}"'}
+    ),
     TemplateSection(
         "record",
         RecordConfig,

@@ -21,7 +21,7 @@ class BadPluginError(ToolglotError):
 
 
 def installed_manifests() -> Iterator[Manifest]:
-    """Return the manifests of installed packages. Raises: BadPluginError: one cannot be loaded, or is not a manifest."""
+    """Return the manifests of installed packages. Raises: BadPluginError: one cannot be loaded or is no manifest."""
     for name, reference in dict(_entry_points()).items():
         try:
             manifest = load(reference)
@@ -33,7 +33,7 @@ def installed_manifests() -> Iterator[Manifest]:
 
 
 def _entry_points() -> Iterator[tuple[str, str]]:
-    """Return names and references of the group in path order. The first entry of a name comes last."""
+    """Return names and references of the group in path order. The first entry of a name is last."""
     for folder in reversed(sys.path):
         for file in sorted(Path(folder or ".").glob("*.*-info/entry_points.txt")):
             text = file.read_text("utf-8", "replace")

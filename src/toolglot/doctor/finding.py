@@ -14,7 +14,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     status: Status
     check: str
-    """The check: `config`, `port`, `upstream` … …"""
+    """The check: `config`, `port`, `upstream` …"""
     subject: str = ""
     """The checked item, for example the upstream's name."""
     what: str

@@ -26,7 +26,7 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.guard = Guard(config.server)
+        self.guard = Guard(config.server, needs_key=config.team.enabled)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
@@ -44,7 +44,7 @@ class Gateway:
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        of_upstreams.append(mcp_secrets(self.config))
+        of_upstreams += [mcp_secrets(self.config), (self.config.team.pepper,)]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

@@ -19,6 +19,7 @@ from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, replace
 from toolglot.manifest import Route
 from toolglot.receipt import ReceiptLine
+from toolglot.server.security import NO_CALLER, Caller
 from toolglot.translate import ExchangeCore
 from toolglot.upstream.http_client import Destination
 from toolglot.upstream.upstream import Upstream
@@ -40,6 +41,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     body: bytes
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
+    caller: Caller = NO_CALLER
     credentials: tuple[str, ...] = ()
     """The credentials in headers and query."""
     call_heads: dict[tuple[str, str, bool], CallHead] | None = None

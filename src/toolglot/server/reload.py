@@ -118,6 +118,7 @@ def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
         ),
         "server.workers": (begun.server.workers, now.server.workers),
         "store": (begun.store, now.store),
+        "team": (begun.team, now.team),
         "record": (begun.record, now.record),
         "log": (begun.log, now.log),
         "limits.connections": (begun.limits.connections, now.limits.connections),

@@ -77,7 +77,7 @@ def open_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
     """Bind a socket to the address to serve on. Other processes may bind it, too, if it is `shared`."""
-    check_bind(config.server)
+    check_bind(config.server, needs_key=config.team.enabled)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -199,6 +199,7 @@ async def _run(
         _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
             resources.push_async_callback(_close_store, service.store)
+        await _open_team(service, started, environ, resources)
         service.recorder = _start_recording(started, service, options)
         if service.recorder is not None:
             resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
@@ -269,6 +270,24 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
     except StoreError as error:
         log.warning("responses are not stored: %s", error)
         service.store_failure = str(error)
+
+
+async def _open_team(
+    service: Service, started: StartedGateway, environ: Mapping[str, str], resources: AsyncExitStack
+) -> None:
+    """Open the team's database, if there is a team, and follow its changes."""
+    if not started.gateway.config.team.enabled:
+        return
+    from toolglot.team.service import open_team  # most gateways have none
+
+    try:
+        team = service.team = await open_team(started.gateway.config.team, environ)
+    except StoreError as error:
+        message = f"the team database cannot be used: {error}"
+        raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
+    resources.push_async_callback(team.close)
+    watching = asyncio.create_task(team.watch())
+    resources.push_async_callback(_cancel_task, watching)
 
 
 async def _close_store(store: Store) -> None:

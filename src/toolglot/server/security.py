@@ -6,7 +6,7 @@ Three checks, in this order. None uses a reconstructed URL:
    this machine (DNS rebinding): 421.
 2. `Origin`: the web page that calls. Programs send none and are not affected. A page of another origin must be in
    `server.origins`, for any request: 403, and no header that would let it read the answer.
-3. The key: one of `server.keys`, in any of the headers that clients of any dialect use; else 401.
+3. The key: one of `server.keys` or of the team's keys, in any of the headers that clients of any dialect use; else 401.
 
 A key is compared in constant time and never logged: logs get its label (`key-1` is the first in the configuration).
 Stored data belongs to the key itself, not to its position: other keys may be added and removed.
@@ -21,7 +21,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -29,6 +29,9 @@ from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.recordings.redact import replace_secrets
+
+if TYPE_CHECKING:
+    from toolglot.team.directory import Account, KeyDirectory
 
 REDACTED = "[redacted]"
 
@@ -62,6 +65,12 @@ class Caller(Struct, frozen=True):
 
     label: str
     owner: str
+    account: Account | None = None
+    """What a key of the team may do; None for keys of the configuration, which may do everything."""
+
+
+NO_CALLER = Caller("", "")
+"""Where no key is required."""
 
 
 def derive_owner(key: str) -> str:
@@ -98,11 +107,12 @@ def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
-def check_bind(server: ServerConfig) -> None:
-    """Raises `UnsafeServerError` for a server beyond loopback without keys, and for empty keys."""
+def check_bind(server: ServerConfig, *, needs_key: bool = False) -> None:
+    """Raises `UnsafeServerError` for a server beyond loopback without keys, and for empty keys. `needs_key`: the team's
+    keys are required in any case."""
     if any(not key.strip() for key in server.keys):
         raise UnsafeServerError("server.keys has an empty key: is a variable that it refers to not set?")
-    if is_loopback(server.host) or server.keys or server.insecure:
+    if is_loopback(server.host) or server.keys or needs_key or server.insecure:
         return
     raise UnsafeServerError(
         f"refusing to serve on {server.host!r} without keys: everyone who can reach this machine could spend your "
@@ -112,10 +122,11 @@ def check_bind(server: ServerConfig) -> None:
 
 
 class Guard:
-    """Checks access for one configuration."""
+    """Checks access for one configuration. `needs_key`: the team's keys are required."""
 
-    def __init__(self, server: ServerConfig) -> None:
-        check_bind(server)
+    def __init__(self, server: ServerConfig, *, needs_key: bool = False) -> None:
+        check_bind(server, needs_key=needs_key)
+        self._needs_key = needs_key or bool(server.keys)
         bound = _parse_address(_normalize_host(server.host))
         # DNS rebinding needs a name: an IP address in the Host header is safe.
         self._any_address = not _normalize_host(server.host) or (bound is not None and bound.is_unspecified)
@@ -127,12 +138,12 @@ class Guard:
             for number, key in enumerate(server.keys, 1)
         ]
 
-    def check(self, method: str, headers: Mapping[str, str]) -> AccessDecision:
+    def check(self, method: str, headers: Mapping[str, str], keys: KeyDirectory | None = None) -> AccessDecision:
         """Check `Host` and `Origin`. An `OPTIONS` request without an error is answered with the decision's headers
         only."""
         host = headers.get("host", "")
         # A web page that attacks by DNS rebinding does not know a key.
-        if not self.knows_host(host) and self.identify(headers, {})[0] is None:
+        if not self.knows_host(host) and self.identify(headers, {}, keys)[0] is None:
             message = (
                 "This server does not go by the name in the Host header: call it by its address (localhost or "
                 "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
@@ -157,21 +168,27 @@ class Guard:
     def allows_origin(self, origin: str) -> bool:
         return origin.lower() in self._origins or "*" in self._origins
 
-    def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[Caller | None, ApiError | None]:
-        """Find the caller by its key, or the error. Without configured keys, every client is admitted, without a
-        caller.
+    def identify(
+        self, headers: Mapping[str, str], query: Mapping[str, str], keys: KeyDirectory | None = None
+    ) -> tuple[Caller | None, ApiError | None]:
+        """Find the caller by its key, or the error. If no key is required, every client is admitted, without a caller.
+        `keys` are those of the team.
         """
-        if not self._callers:
+        if not self._needs_key:
             return None, None
         found = None
-        for shown in _find_keys(headers, query):
+        why = ""
+        for shown in find_keys(headers, query):
+            if keys is not None and (account := keys.find(shown)) is not None:
+                return Caller(account.key.name, account.owner, account), None
+            why = why or ("" if keys is None else keys.explain(shown))
             digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
             for known, caller in self._callers:
                 if hmac.compare_digest(digest, known):
                     found = caller
         if found is not None:
             return found, None
-        message = (
+        message = why or (
             "A key of this server is needed: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
         )
         return None, ApiError(kind="authentication", code="invalid_api_key", message=message)
@@ -196,7 +213,7 @@ def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[
     return allowed
 
 
-def _find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
+def find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
     """Find all keys of a request. Gemini's clients may send theirs in the query."""
     shown = [headers[name] for name in _KEY_HEADERS if name in headers]
     if (bearer := _BEARER.fullmatch(headers.get("authorization", ""))) is not None:

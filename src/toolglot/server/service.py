@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
@@ -23,6 +23,10 @@ from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
 from toolglot.store import Store
+
+if TYPE_CHECKING:
+    from toolglot.team.directory import KeyDirectory
+    from toolglot.team.service import Team
 
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
@@ -118,6 +122,8 @@ class Service(Struct, kw_only=True):
     """The MCP servers; None if none are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
     """Approval requests that are not in the store."""
+    team: Team | None = None
+    """Keys of a team; None if there are none."""
     recorder: ExchangeRecorder | None = None
     """Records exchanges, if that is configured."""
     peers: Peers | None = None
@@ -134,6 +140,10 @@ class Service(Struct, kw_only=True):
 
     def __post_init__(self) -> None:
         self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
+
+    @property
+    def keys(self) -> KeyDirectory | None:
+        return None if self.team is None else self.team.keys
 
     def observe(self, record: RequestRecord) -> None:
         """Pass the record of a finished request to the observers."""

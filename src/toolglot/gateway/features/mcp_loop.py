@@ -81,7 +81,7 @@ def start_mcp_answer(
         FailedError, DecodeError: the request uses an unknown server, or its definition of one is invalid.
     """
     record = context.record
-    requested = find_requested_servers(gateway, received, target, record.key)
+    requested = find_requested_servers(gateway, received, target)
     if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
@@ -106,11 +106,9 @@ def start_mcp_answer(
     )
 
 
-async def add_served_tools(
-    service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
-) -> Request:
+async def add_served_tools(service: Service, gateway: Gateway, received: ReceivedRequest, target: Target) -> Request:
     """Add the tools of the request's MCP servers to it. Raises the same as `start_mcp_answer`."""
-    requested = find_requested_servers(gateway, received, target, key)
+    requested = find_requested_servers(gateway, received, target)
     if not requested.wanted or service.host is None:
         return received.request
     receipt = Receipt()
