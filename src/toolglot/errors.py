@@ -360,5 +360,5 @@ def malformed_call(problem: str) -> ApiError:
 
 def unreadable(error: Exception) -> ApiError:
     """The error for upstream bytes that cannot be read."""
-    message = f"The upstream sent something unreadable: {error}"
+    message = f"The upstream sent unreadable data: {error}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)

@@ -56,7 +56,7 @@ class CommandActions:
 
     async def _models(self) -> None:
         session = self._session
-        self._screen.print_lines(f"{one_line(session.model)} answers ({session.place()}). There are:")
+        self._screen.print_lines(f"{one_line(session.model)} answers ({session.place()}). Available models:")
         names = await session.models()
         for name in names[:MAX_MODELS]:
             mark = "*" if name == session.model else " "

@@ -103,7 +103,7 @@ def _block_lines(block: Block) -> list[str]:
             return make_safe(text[: 4 * RESULT_LINES * RESULT_LINE]).split("\n")
         case Media(kind=kind, source=source):
             return [f"[{kind}: {source.media_type or source.kind}]"]
-    return ["[something that only programs read]"]
+    return ["[content for programs only]"]
 
 
 def server_lines(

@@ -264,7 +264,7 @@ _STOPS = {
     "context_full": "The answer was cut off: the conversation fills the model's context window. Use /clear.",
     "refusal": "The model declined to answer.",
     "filtered": "A filter of the upstream cut off the answer.",
-    "malformed_call": "The model tried to call a tool in a way that could not be read.",
+    "malformed_call": "The model wrote a tool call that could not be parsed.",
     "pause": "The model wanted to call more tools, but the limit for one question is reached.",
 }
 
@@ -275,5 +275,5 @@ def _end_notes(view: AnswerView, loop: ToolLoop) -> list[StyledLine]:
     unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]
     if unknown:
         names = ", ".join(one_line(name, 60) for name in unknown)
-        lines.append(StyledLine(f"The model called tools that do not exist: {names}. Nothing was run.", ("error",)))
+        lines.append(StyledLine(f"The model called tools that do not exist: {names}. No tool was run.", ("error",)))
     return lines

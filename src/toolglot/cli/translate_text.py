@@ -11,17 +11,18 @@ from toolglot.cli.diagnosis import json_or_none, other_dialect
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_text, write_translated
 from toolglot.cli.parameters import exit_unreadable
 from toolglot.cli.text_answers import translate_response, translate_stream
-from toolglot.cli.tool_files import tools_in
+from toolglot.cli.tool_files import all_tools_in, tools_in
 from toolglot.cli.translation_sides import AUTO, require_model
 from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_result, translate_messages
-from toolglot.ir import Block, Media, Message, Request, Text, Tool, ToolResult, replace
+from toolglot.ir import Block, Media, Message, Opaque, Request, Text, Tool, ToolResult, replace
 from toolglot.passes import Context, foreign
 from toolglot.passes.media import marker
 from toolglot.receipt import Receipt, describe_block
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import results_text, tool_instructions
+from toolglot.textcalls.request import ONLY_VENDOR
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.translate import ExchangeCore
@@ -124,7 +125,11 @@ def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
 
 def _tools(job: TranslationJob) -> Receipt:
     """Write the tools as text for a model."""
-    tools, receipt = tools_in(job.path), Receipt()
+    read, receipt = all_tools_in(job.path, job.source or mcp.NAME), Receipt()
+    tools = tuple(tool for tool in read if isinstance(tool, Tool))
+    for index, tool in enumerate(read):
+        if isinstance(tool, Opaque):
+            receipt.loss(f"tools[{index}]", describe_block(tool), ONLY_VENDOR)
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
     return write_text(tool_instructions(job.writes, tools), receipt, job)
@@ -138,7 +143,7 @@ def _result(job: TranslationJob) -> Receipt:
     except DecodeError as error:
         refuse_document(job.path, data, "result", job.source, error)
     if result.name is None:
-        raise click.UsageError("the target needs a tool name, and this result has none: give --name")
+        raise click.UsageError("a result in text needs a tool name, and this one has none: give --name")
     mcp.note_meta(result, receipt)
     own = Receipt()
     _tell_foreign(Request(model="", messages=(Message(role="tool", content=(result,)),)), job, own)
@@ -161,7 +166,7 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
             return f"{name}:\n{source.data}" if name else source.data
         case Media(kind=kind):
             receipt.loss(where, kind, "plain text cannot hold it")
-            return marker(block, "left out: a text holds none").text
+            return marker(block, "left out: plain text cannot hold it").text
     receipt.loss(where, describe_block(block), "plain text cannot hold it")
     return ""
 

@@ -76,5 +76,5 @@ def _missing_reason(recording: Recording) -> str | None:
     if end.cut is not None:
         return f"the recording is cut: {end.cut}"
     if end.cancelled:
-        return "the client went away"
+        return "the client disconnected"
     return end.message or end.error

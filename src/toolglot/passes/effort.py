@@ -29,7 +29,7 @@ def fit(request: Request, context: Context) -> Request:
         return replace(request, reasoning=None)
     if wanted.show is not None and not context.can.reasoning.can_hide:
         what = "visible reasoning" if wanted.show else "hidden reasoning"
-        context.receipt.note("reasoning.show", what, "the target decides itself whether it shows any")
+        context.receipt.note("reasoning.show", what, "the target decides whether it shows any")
         wanted = replace(wanted, show=None)
     if own:  # a client of the target's own dialect knows what the model it names accepts
         return request if wanted == request.reasoning else replace(request, reasoning=wanted)
@@ -64,9 +64,7 @@ def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
     if can.can_disable:
         effort = wanted.effort if wanted.effort in can.efforts else None
         if effort is None and wanted.effort not in (None, "none"):
-            context.receipt.note(
-                "reasoning.effort", f"effort {wanted.effort}", "it does not reason, and knows no efforts"
-            )
+            context.receipt.note("reasoning.effort", f"effort {wanted.effort}", "it does not reason and has no efforts")
         budget = wanted.budget_tokens if can.budget else None
         return replace(wanted, mode="off", effort=effort, budget_tokens=budget)
     least = next((effort for effort in can.efforts if effort != "none"), None)
@@ -131,7 +129,7 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
         return replace(wanted, effort=other)
     if can.budget:
         budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens, context)
-        receipt.note("reasoning.effort", f"effort {effort}", f"the target wants a budget: {budget} tokens")
+        receipt.note("reasoning.effort", f"effort {effort}", f"the target requires a budget: {budget} tokens")
         return replace(wanted, mode=wanted.mode or "on", effort=None, budget_tokens=budget)
     receipt.loss("reasoning.effort", f"effort {effort}", "the target has no efforts")
     return replace(wanted, effort=None)

@@ -121,7 +121,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
         return request
     if request.logprobs is None:
         return replace(request, logprobs=True)
-    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are asked for")
+    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are requested")
     return replace(request, top_logprobs=None)
 
 

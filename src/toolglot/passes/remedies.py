@@ -143,7 +143,7 @@ def think_by_budget(refusal: RefusedRequest) -> Request:
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
         return request
-    refusal.context.receipt.note("reasoning", "thinking", f"the upstream wants a budget: {BUDGET} tokens")
+    refusal.context.receipt.note("reasoning", "thinking", f"the upstream requires a budget: {BUDGET} tokens")
     return replace(request, reasoning=replace(wanted, mode="on", budget_tokens=BUDGET))
 
 
@@ -239,7 +239,7 @@ def alternate_roles(refusal: RefusedRequest) -> Request:
     request = system.fit(refusal.request, context)
     merged = turns.merge_neighbours(request, context)
     if (count := len(request.messages) - len(merged.messages)) > 0:
-        why = "the upstream wants one message for each turn; they join those before them"
+        why = "the upstream requires one message for each turn; they are merged with those before them"
         refusal.context.receipt.note("messages", f"{count} messages", why)
     return bridge_results(refusal._replace(request=merged))
 

@@ -147,7 +147,7 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "the target cannot enforce a tool's schema")
         return replace(tool, strict=None)
     if context.can.tools.strict_all_required and not _is_strict(tool.parameters):
-        why = "the target's strict mode wants every property required and no others allowed"
+        why = "the target's strict mode needs every property required and no others allowed"
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
     return tool
@@ -189,7 +189,7 @@ def add_items(schema: Json, where: str, receipt: Receipt) -> Json:
     """Add `items` to arrays without it. The same object if there are none."""
     if not any(map(lacks_items, iterate_schemas(schema))):
         return schema
-    receipt.note(where, "arrays without items", "the target wants items: {}, which means the same")
+    receipt.note(where, "arrays without items", "the target requires items: {}, which means the same")
     return rewrite_schemas(schema, lambda node: {**node, "items": {}} if lacks_items(node) else node)
 
 

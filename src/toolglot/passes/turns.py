@@ -83,7 +83,7 @@ def _with_message(messages: tuple[Message, ...], had_messages: bool, context: Co
         or context.can.messages.starts_with_user
         or context.can.messages.system in ("leading", "first")
     ):
-        context.receipt.loss("messages", "no message but system text", "the target wants one; a short one was added")
+        context.receipt.loss("messages", "no message but system text", "the target requires one; a short one was added")
         return (*messages, Message(role="user", content=(Text(text=START),)))
     return messages
 

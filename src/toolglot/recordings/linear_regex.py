@@ -36,8 +36,8 @@ _FREE_STEPS = 8
 """Forward steps per character of a text that are free."""
 
 _AMBIGUOUS = (
-    "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a "
-    "bracket, `-\\-`, `&\\&`, `~\\~` and `|\\|` for two of them, and `\\d` for `[:digit:]`, which is not known here"
+    "a set `[…]` has characters that later versions of Python may read differently (at position {}): write `\\[` for "
+    "a bracket, `-\\-`, `&\\&`, `~\\~` and `|\\|` for pairs, and `\\d` for `[:digit:]`, which is not supported"
 )
 
 Test: TypeAlias = Callable[[str], bool]
@@ -75,7 +75,7 @@ class LinearPattern:
         self._forwards = _Automaton(tree, flags, self._work, backwards=False)
         self._backwards = _Automaton(tree, flags, self._work, backwards=True)
         if self._forwards.matches_nothing:
-            raise PatternError("it matches the empty text, which is everywhere")
+            raise PatternError("it matches the empty text")
         self._shortest = self._forwards.lazy
         self._needle = "" if flags & re.IGNORECASE else _needle(tree)
 

@@ -194,7 +194,7 @@ class _TimelineBuilder:
                 told = f"the tool {line.tool} of {line.server} {how} here, {line.seconds:.3f} s: {line.arguments}"
                 self._banner(line.at, told, "error" if line.failed else "served")
             case RecordingEnd(cancelled=True):
-                self._banner(line.at, "the client went away", "error")
+                self._banner(line.at, "the client disconnected", "error")
             case _:
                 pass
 
@@ -203,7 +203,7 @@ class _TimelineBuilder:
         self._attempt = next(each for each in self._recording.attempts if each.request is line)
         if self._again is not None and self._again.is_retried():
             self._banner(
-                line.at, f"attempt {line.attempt}: the model is asked again, because of a wrong call", "attempt"
+                line.at, f"attempt {line.attempt}: the model is asked again because of an invalid call", "attempt"
             )
             return
         self._expected.clear()
@@ -232,11 +232,11 @@ class _TimelineBuilder:
                 added_content(self._recording),
             )
         elif again.refused is not None and replayed is None:
-            return f"today's code does not make this request: {again.refused}"
+            return f"the current code does not make this request: {again.refused}"
         if differs and isinstance(replayed, str):
             return f"not made again: {replayed}"
         if differs and (isinstance(replayed, Comparison) or not (put or self._recording.runs_tools)):
-            return "today's code makes another request of it: `toolglot replay` shows the differences"
+            return "the current code makes a different request: `toolglot replay` shows the differences"
         if again.same:
             return None
         if put is not None:
@@ -377,9 +377,9 @@ class _TimelineBuilder:
         if not differs or isinstance(replayed, str):
             return
         for line in self._news.values():
-            yield f"today's code would say: {line}"
+            yield f"the current code would report: {line}"
         if replayed is not None and not self._news:
-            yield "today's code writes another receipt: `toolglot replay` shows the differences"
+            yield "the current code writes a different receipt: `toolglot replay` shows the differences"
 
     def _answer_totals(self) -> Iterator[str]:
         recording, replayed = self._recording, self._replayed
@@ -392,7 +392,7 @@ class _TimelineBuilder:
         if replayed is not None:
             differs = bool(replayed.answer or replayed.breaches)
         if differs:
-            yield "today's code writes other bytes to the client: `toolglot replay` shows the differences"
+            yield "the current code writes different bytes to the client: `toolglot replay` shows the differences"
 
     def _end_totals(self) -> Iterator[str]:
         end = self._recording.end
@@ -419,7 +419,7 @@ def _describe_upstream(line: UpstreamRequest) -> str:
 def _make_upstream_request(line: UpstreamRequest, again: RetranslatedAttempt, made: str | None) -> TimelineRequest:
     passes = dict.fromkeys(change.name for change in again.changes)
     if again.exchange.verbatim and again.same:
-        how = "the client's bytes, but for the model's name"
+        how = "the client's bytes, except for the model's name"
     else:
         how = (
             f"changed by the pass{'es' if len(passes) > 1 else ''} {', '.join(passes)}"

@@ -84,6 +84,6 @@ def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError 
             return None
         case Exception():
             log.error("request %s failed", record.id, exc_info=failure)
-            message = f"toolglot failed on this request; its log has more under {record.id}"
+            message = f"toolglot failed to handle this request; details are in its log under {record.id}"
             return ApiError(kind="server", message=message)
     return None

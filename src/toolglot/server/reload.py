@@ -57,7 +57,7 @@ class ConfigReloader:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
             if asked.is_set() and ends and not has_terminal():
-                log.info("the terminal is gone")
+                log.info("the terminal was closed")
                 signal.raise_signal(signal.SIGTERM)
                 return
             if asked.is_set() or self._watch.changed():
@@ -75,17 +75,17 @@ class ConfigReloader:
                 self._options, self._environ, self._transport, own_port=port, before=service.gateway
             )
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+            log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
             return
         except Exception:
             # No error may end the watch: the next change may fix the configuration.
-            log.exception("the configuration could not be loaded, and the last good one stays in use")
+            log.exception("the configuration could not be loaded; the last valid one stays in use")
             return
         if service.host is not None:
             try:
                 await service.host.update(begun.gateway.config.mcp.servers)
             except MissingExtraError as error:
-                log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+                log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
                 return
         service.gateway = begun.gateway
         self._watch.follow(self._files(begun.gateway.config))

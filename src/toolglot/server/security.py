@@ -115,9 +115,9 @@ def check_bind(server: ServerConfig, *, needs_key: bool = False) -> None:
     if is_loopback(server.host) or server.keys or needs_key or server.insecure:
         return
     raise UnsafeServerError(
-        f"refusing to serve on {server.host!r} without keys: everyone who can reach this machine could spend your "
-        f"accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on 127.0.0.1 "
-        f"only. With `insecure = true` in [server], it serves without keys, to everyone on the network."
+        f"refusing to serve on {server.host!r} without keys: anyone who can reach this machine could spend money from "
+        f"your accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on "
+        f"127.0.0.1 only. With `insecure = true` in [server], it serves everyone on the network without keys."
     )
 
 
@@ -145,15 +145,15 @@ class Guard:
         # A web page that attacks by DNS rebinding does not know a key.
         if not self.knows_host(host) and self.identify(headers, {}, keys)[0] is None:
             message = (
-                "This server does not go by the name in the Host header: call it by its address (localhost or "
-                "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
+                "This server does not serve the name in the Host header: use its address (localhost or 127.0.0.1 on "
+                "the same machine), add the name to server.hosts in its configuration, or send a key"
             )
             return AccessDecision({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
         origin = headers.get("origin")
         if origin is None or origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower()):
             return AccessDecision()
         if not self.allows_origin(origin):
-            message = "Web pages of this origin may not call this server: add it to server.origins to let them"
+            message = "Web pages of this origin may not call this server: add it to server.origins to allow them"
             return AccessDecision(
                 {"vary": "origin"}, ApiError(kind="permission", code="unknown_origin", message=message)
             )
@@ -189,7 +189,7 @@ class Guard:
         if found is not None:
             return found, None
         message = why or (
-            "A key of this server is needed: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
+            "This server requires a key: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
         )
         return None, ApiError(kind="authentication", code="invalid_api_key", message=message)
 

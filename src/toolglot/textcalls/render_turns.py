@@ -35,7 +35,7 @@ from toolglot.textcalls.unescape import DOT, MAX_LENGTH, Escapes
 from toolglot.wire import json
 
 UNREADABLE = "it cannot be read"
-ESCAPED = "what reads as a mark of the text format is escaped"
+ESCAPED = "marks of the text format are escaped"
 
 
 class TurnRenderer:

@@ -29,6 +29,7 @@ from toolglot.textcalls.render_turns import ESCAPED, TurnRenderer
 from toolglot.textcalls.unescape import Escapes
 
 NOT_ENFORCED = "nothing enforces it where calls are text; a line of text asks for it"
+ONLY_VENDOR = "only its vendor runs this tool; a model cannot call it in text"
 
 _EARLIER_PASSES = (ids.derive, history.repair, deferred.offer, names.shorten, custom.wrap)
 """Changes that the passes before this one have already made, unless they skip a dialect's own requests."""
@@ -163,7 +164,7 @@ def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
         where = f"tools[{index}]"
         if isinstance(tool, Opaque):
             kind = tool.value.get("type") if isinstance(tool.value, dict) else None
-            context.receipt.loss(where, str(kind or "tool"), "a tool of the upstream's own cannot be written as text")
+            context.receipt.loss(where, str(kind or "tool"), ONLY_VENDOR)
             continue
         if tool.strict:
             context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "nothing enforces a schema on text")

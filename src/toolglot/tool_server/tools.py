@@ -163,8 +163,8 @@ TOOLS: dict[str, ServerToolSpec] = {
             name="translate",
             title="Translate between LLM APIs",
             description="Translates a request, a response, a recorded stream, tool definitions or messages from one "
-            "LLM API's format (dialect) to another's. Returns the document and a receipt of what could not be carried "
-            "over exactly. Nothing is sent anywhere.",
+            "LLM API's format (dialect) to another's. Returns the document and a receipt of losses and changes. "
+            "Sends no data anywhere.",
             takes=Translate,
             gives=forms.TranslateResult,
             run=run_translate,

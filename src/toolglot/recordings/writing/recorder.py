@@ -58,7 +58,7 @@ CLOSE_TIMEOUT = 10.0
 RecordingOutcome: TypeAlias = Literal["written", "cut", "dropped"]
 OUTCOMES: tuple[RecordingOutcome, ...] = ("written", "cut", "dropped")
 
-_NO_ROOM = "there is no room for it"
+_NO_ROOM = "the limits leave no room for it"
 _TOO_SLOW = "the disk was too slow"
 _FAULT = "an internal error of toolglot (see the log)"
 _TOO_MUCH_WORK = "a pattern of record.redact took too much work"

@@ -97,11 +97,11 @@ class WorkerParent:
             plan = asyncio.run(self._dry_run())
             _refuse_unshareable(plan.start.gateway.config, self._options.shares)
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the workers stay as they are:\n%s", error)
+            log.error("the configuration is invalid; no worker is replaced:\n%s", error)
             return False
         except Exception:
             # No error may end the workers that serve.
-            log.exception("the configuration could not be loaded, and the workers stay as they are")
+            log.exception("the configuration could not be loaded; no worker is replaced")
             return False
         for field in ("host", "port", "workers"):
             if getattr(before.server, field) != getattr(plan.start.gateway.config.server, field):
@@ -115,7 +115,7 @@ class WorkerParent:
         try:
             server.run(self._options, self._environ, log_format=self._log_format, quiet=self._quiet, slot=slot)
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong:\n%s", error)
+            log.error("the configuration is invalid:\n%s", error)
             return WRONG_STATUS
         return 0
 
