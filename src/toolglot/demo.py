@@ -40,7 +40,7 @@ FAILURE = "the station does not answer"
 
 WIDTH = 80
 INDENT = " " * 4
-LABEL_WIDTH = 18
+LABEL_WIDTH = 19
 
 Json = dict[str, Any]
 
@@ -190,8 +190,8 @@ PAIRS = [(ANTHROPIC, "chat"), (CHAT, "gemini"), (GEMINI, "anthropic")]
 """Clients and their upstreams. The first is shown in detail."""
 
 EXPLANATIONS = {
-    "loss: top_k": "The upstream's API has no such parameter. It is left out and reported.",
-    "cache breakpoint": "A hint for the prompt cache: the answer is the same without it.",
+    "loss: top_k": "The upstream's API has no such parameter. It is omitted and reported.",
+    "cache breakpoint": "This is a hint for the prompt cache. The answer is the same without it.",
     "result that is an error": "Chat has no flag for failed tools, so the text tells the model.",
     "thought signature": "Gemini signs its calls and refuses unsigned ones that are not marked.",
     "no output limit": "Anthropic requires a limit, and the client sent none.",
@@ -204,9 +204,9 @@ COMMANDS = {
     "one request, without a server": (
         "translate --from openai_chat --to gemini \\\n    --kind request docs/examples/chat-request.json"
     ),
-    "how an agent is started; without --show, it starts": "launch claude --model demo --show",
-    "what is set up on this machine, and what to do next": "doctor",
-    "the gateway for your keys and local models, until Ctrl-C": "serve",
+    "the command that starts an agent; without --show, it runs": "launch claude --model demo --show",
+    "the setup of this machine, and the next step": "doctor",
+    "the gateway for your keys and local models; Ctrl-C ends it": "serve",
 }
 """Next steps in a clone: the purpose and the command of each."""
 
@@ -292,8 +292,8 @@ def _decode_body(data: bytes) -> Json:
 
 
 def _print_all(recordings: list[Recording]) -> None:
-    print(_bold("toolglot: three clients, and no model speaks its client's API"))
-    print("A real gateway ran on this machine. Its models are built in: no key, no network.")
+    print(_bold("toolglot: three clients, each on a model with another vendor's API"))
+    print("A real gateway ran on this machine with built-in models: no key, no network.")
     exchanges = [DemoExchange(recording) for recording in recordings]
     for number, (client, name) in enumerate(PAIRS):
         upstream = UPSTREAMS[name][1]
@@ -307,8 +307,8 @@ def _print_all(recordings: list[Recording]) -> None:
 def _print_detail(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
     _print_body(f"The client sent (POST {first.recording.request.path}):", first.sent)
     _print_body(f"The upstream got ({upstream.title}):", first.got)
-    _print_message("came back", upstream, first.came_back)
-    _print_message("the client saw", client, first.saw)
+    _print_message("the upstream answered", upstream, first.came_back)
+    _print_message("the client got", client, first.saw)
     _print_receipt(first)
     print()
     print("The client ran both tools, one of them failed, and it sent the results:")
@@ -317,7 +317,7 @@ def _print_detail(client: Api, upstream: Api, first: DemoExchange, second: DemoE
     _print_receipt(second, known=first)
     frames = [sum(1 for _ in SseReader().feed(data)) for data in (second.came_back, second.saw)]
     print()
-    print(f"The answer was streamed: {frames[0]} events came back, and the client saw {frames[1]}:")
+    print(f"The answer was streamed: the upstream sent {frames[0]} events, and the client got {frames[1]}:")
     _print_text(second)
 
 
@@ -329,8 +329,8 @@ def _print_message(verb: str, api: Api, body: bytes) -> None:
 def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
     answered, seen = json.loads(first.came_back), json.loads(first.saw)
     rows = [
-        ("came back", upstream.raw_calls(answered)),
-        ("client saw", client.raw_calls(seen)),
+        ("upstream sent", upstream.raw_calls(answered)),
+        ("client got", client.raw_calls(seen)),
         ("client sent", client.raw_results(second.sent)),
         ("upstream got", upstream.raw_results(second.got)),
     ]
@@ -364,7 +364,7 @@ def _print_receipt(exchange: DemoExchange, known: DemoExchange | None = None) ->
     """Print the lines of a receipt that an earlier receipt does not have, each with an explanation."""
     lines = [line for line in exchange.receipt if known is None or line not in known.receipt]
     if not lines:
-        print(f"\n{_dim('Receipt:')} nothing was lost, and nothing changed its form.")
+        print(f"\n{_dim('Receipt:')} no loss and no change of form.")
         return
     print(f"\n{_dim('Receipt:')}")
     for line in lines:
@@ -384,7 +384,7 @@ def _print_text(exchange: DemoExchange) -> None:
 def _print_commands() -> None:
     toolglot = _command()
     print()
-    print(_bold("Now you: these commands run as printed"))
+    print(_bold("Try these commands, which run as printed"))
     for comment, command in COMMANDS.items():
         print(f"\n  {_dim(f'# {comment}')}\n  {toolglot} {command}")
 

@@ -197,7 +197,7 @@ def test_system_text_is_no_message_and_no_upstream_is_told_as_none() -> None:
     timeline = make_timeline(as_recording(lines))
     assert all(", 1 message and system text, " in each.about for each in timeline.requests)
     refused = make_timeline(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), RecordingEnd(at=1.0)]))
-    assert refused.upstream == "none asked"
+    assert refused.upstream == "none called"
 
 
 def test_tools_that_were_run_here_are_told() -> None:

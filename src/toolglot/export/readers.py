@@ -301,7 +301,7 @@ def _read_turns(recording: Recording, answered: dict[str, tuple[Message, ...]]) 
         messages, lines = (*answered[before], *_without_instructions(messages)), []
     answer = read_answer(recording, client, asked)
     if answer.missing is not None:
-        lines.append(Loss("answer", "the answer is not whole" if answer.response else "no answer", answer.missing))
+        lines.append(Loss("answer", "the answer is incomplete" if answer.response else "no answer", answer.missing))
     marks = tuple(_content_hashes(messages))
     if answer.response is not None:
         messages = (*messages, Message(role="assistant", content=answer.response.content))

@@ -19,7 +19,7 @@ from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
 """Signature that Google documents for calls that another model made."""
-UNKNOWN = "as nothing shows whose it is"
+UNKNOWN = "because its origin is unknown"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""

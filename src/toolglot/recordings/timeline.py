@@ -40,7 +40,7 @@ from toolglot.recordings.summaries import count_noun, decode_request, event_cell
 from toolglot.wire import json
 from toolglot.wire.framing import EVENTS, Framing
 
-NO_UPSTREAM = "none asked"
+NO_UPSTREAM = "none called"
 FRAME_WINDOW = 64
 """Number of frames to search for the matching client frame."""
 
