@@ -36,7 +36,7 @@ class Translated(Struct, frozen=True):
     receipt: Receipt
 
     def json(self) -> Any:
-        """The data as Python values."""
+        """Return the data as Python values."""
         return json.decode_frame(self.data)
 
     def as_model(self, model: type[T]) -> T:

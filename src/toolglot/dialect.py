@@ -303,7 +303,7 @@ class HistoryDemand(Struct, frozen=True, kw_only=True):
     """Servers' demands on a history whose reasoning is not their own."""
 
     apply: Callable[[Request, Any, Sequence[Message]], Request] = _keep_request
-    """A pass that also gets the messages from before foreign reasoning was removed."""
+    """The pass. It also gets the messages before the removal of foreign reasoning."""
     triggers: Callable[[Any], int] = _need_no_features
     """The features that it handles (`features.py`), as for `plan.runs_on`."""
 

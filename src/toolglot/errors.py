@@ -73,12 +73,12 @@ RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server",
 
 
 def header_value(value: str | None) -> str | None:
-    """The value if it is safe in an HTTP header; None if it could allow header injection."""
+    """Return the value if it is safe in an HTTP header; None if it could allow header injection."""
     return value if value and len(value) <= 256 and value.isascii() and value.isprintable() else None
 
 
 def kind_of_status(status: int) -> ErrorKind:
-    """The kind for an HTTP status, if the body does not name one."""
+    """Return the kind for an HTTP status, if the body does not name one."""
     if status in _KIND_OF_STATUS:
         return _KIND_OF_STATUS[status]
     return "server" if status >= 500 or status < 400 else "bad_request"
@@ -172,8 +172,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """The HTTP status of an error: its own if that is an error status, else that of its kind. A retryable error with a
-    vendor's own status also gets the status of its kind, because clients retry only for known statuses.
+    """Return the HTTP status of an error: its own if that is an error status, else that of its kind. A retryable error
+    with a vendor's own status also gets the status of its kind, because clients retry only for known statuses.
     """
     if error.status in _VENDOR_STATUSES and error.retryable:
         return STATUS[error.kind]
@@ -220,7 +220,7 @@ _TYPE_NAMES = {
 
 
 def expected(where: str, what: str, value: Any) -> DecodeError:
-    """The error for a JSON value of the wrong type."""
+    """Return the error for a JSON value of the wrong type."""
     return DecodeError(where, f"expected {what}, got {_TYPE_NAMES.get(type(value), type(value).__name__)}")
 
 
@@ -341,7 +341,7 @@ def note_missing_stop(receipt: Receipt, member: str) -> None:
 
 
 def truncated(detail: str = "") -> ApiError:
-    """The error for a stream that ended before it was complete."""
+    """Return the error for a stream that ended before it was complete."""
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
@@ -353,12 +353,12 @@ MALFORMED_CALL = "malformed_tool_call"
 
 
 def malformed_call(problem: str) -> ApiError:
-    """The error for a tool call that cannot be run, and that the client must not take for a complete one."""
+    """Return the error for a tool call that cannot be run, and that the client must not take for a complete one."""
     message = f"The model tried a tool call that cannot be read ({problem})"
     return ApiError(kind="server", status=502, code=MALFORMED_CALL, message=message)
 
 
 def unreadable(error: Exception) -> ApiError:
-    """The error for upstream bytes that cannot be read."""
+    """Return the error for upstream bytes that cannot be read."""
     message = f"The upstream sent unreadable data: {error}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)

@@ -215,14 +215,14 @@ def fold(events: Iterable[Event]) -> Response:
 
 
 def ends(response: Response) -> tuple[Start, Finish]:
-    """The `Start` and `Finish` events of a response."""
+    """Return the `Start` and `Finish` events of a response."""
     start = Start(id=response.id, model=response.model, created=response.created, service_tier=response.service_tier)
     finish = Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
     return start, finish
 
 
 def unfold(response: Response) -> Iterator[Event]:
-    """The shortest stream of events that folds into this response."""
+    """Yield the shortest stream of events that folds into this response."""
     start, finish = ends(response)
     yield start
     for index, block in enumerate(response.content):

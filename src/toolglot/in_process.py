@@ -74,7 +74,7 @@ else:
     _LibraryTransport = object
 
 MAX_EXCHANGES = 100
-"""Number of exchanges that a transport keeps."""
+"""Maximum number of exchanges that a transport keeps."""
 EXTENSION = "toolglot_exchange"
 """The extension of an httpx response that holds its `Exchange`."""
 

@@ -376,7 +376,7 @@ N = TypeVar("N", bound=Node)
 
 
 def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
-    """The native fields of `dialect` on this node; empty if there are none."""
+    """Return the native fields of `dialect` on this node; empty if there are none."""
     native = node.native
     return native.get(dialect, _NOTHING) if native else _NOTHING
 

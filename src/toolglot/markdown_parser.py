@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MAX_MARK_DISTANCE = 240
-"""Characters within which a mark must be closed; beyond them it is literal."""
+"""Maximum characters within which a mark must be closed; beyond them it is literal."""
 MAX_WORD = 80
 """Text without a space for this long is shown without waiting for one."""
 MAX_UNDECIDED = 2_000
-"""Characters of a line whose kind only its end determines."""
+"""Maximum characters of a line whose kind only its end determines."""
 
 Style: TypeAlias = tuple[str, ...]
 """Names of `CODES` in `chat/render.py`, and of `ELEMENTS` in `export/markdown_html.py`."""

@@ -44,7 +44,7 @@ AUTO, NATIVE = "auto", "native"
 """Tool modes other than text formats."""
 
 MAX_NAME = 512
-"""Characters. Longer names are rejected without a search."""
+"""Maximum characters. Longer names are rejected without a search."""
 
 MAX_TARGETS = 32
 """Maximum targets of one request: the first one, and fallbacks."""
@@ -243,7 +243,7 @@ class Router:
         return self._target(upstream, model, f"{upstream}/{model}", f"{upstream} is an upstream's name")
 
     def explain(self, model: str) -> list[tuple[str, str]]:
-        """Each rule that was tried for a name, with its result; the last one decided."""
+        """Return each rule that was tried for a name, with its result; the last one decided."""
         steps: list[tuple[str, str]] = []
         for name, (what, rule) in self._tries(model):
             target = rule(name)
@@ -287,7 +287,7 @@ class Router:
         return [fallback for fallback in found if fallback is not None]
 
     def claim_fallback(self, name: str, passed: frozenset[str]) -> Target | None:
-        """The target of a fallback's name; None if no rule matches. `passed`: the aliases that led to it.
+        """Return the target of a fallback's name; None if no rule matches. `passed`: the aliases that led to it.
 
         `upstream/model` goes to that upstream, and no pattern is used twice in a chain.
         """
@@ -386,7 +386,7 @@ class Router:
 
 
 def _find_name(names: Container[str], name: str) -> str:
-    """The name under which a model is known: `name` and `name:latest` are the same model."""
+    """Return the name under which a model is known: `name` and `name:latest` are the same model."""
     return next((one for one in (name, name + LATEST, name.removesuffix(LATEST)) if one in names), name)
 
 

@@ -48,7 +48,7 @@ def decode_body(body: bytes) -> str:
 
 
 def is_canonical(body: bytes) -> bool:
-    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
+    """Tell whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
     if not body or _CANONICAL(body) is None:
         return False
     return body.isascii() or (decode_body(body) != "" and json.escape_line_separators(body) is body)

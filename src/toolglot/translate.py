@@ -337,7 +337,7 @@ class ExchangeCore:
         self.labels = AnswerLabels(created, answer_id, lambda: completed, renamed)
 
     def start_of_failure(self) -> Start:
-        """The `Start` event of an answer that fails before the upstream has begun one."""
+        """Return the `Start` event of an answer that fails before the upstream has begun one."""
         model = self.alias or (self.asked.model if self.asked is not None else "")
         labels = self.labels
         start = Start(id=labels.answer_id, model=model or self.settings.model or "", created=labels.created)
@@ -538,7 +538,7 @@ class ExchangeCore:
         return original is not None and original.form is not None
 
     def _is_served(self, name: str) -> bool:
-        """Whether the caller runs this tool itself. `name` is the upstream's."""
+        """Tell whether the caller runs this tool itself. `name` is the upstream's."""
         serves = self.options.serves
         assert serves is not None
         original = find_original(self._context.tools, name)

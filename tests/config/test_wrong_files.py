@@ -116,7 +116,7 @@ WRONG = [
         "yaml date",
         "a.yaml",
         "default_upstream: 2026-13-45\n",
-        ["a.yaml:1:19: default_upstream: not YAML: no such value"],
+        ["a.yaml:1:19: default_upstream: not YAML: invalid value"],
     ),
     Wrong("yaml loop", "a.yaml", "models: &a\n  x: *a\n", ["a.yaml:1:9: aliases or nesting make this too large"]),
     Wrong("yaml name", "a.yaml", "models:\n  [a, b]: 1\n", ["a.yaml:2:3: models: a name must be text"]),

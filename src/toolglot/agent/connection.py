@@ -54,7 +54,7 @@ _CONNECTION_CLOSED = (CONNECTION_CLOSED, "Connection closed")
 
 _ANY: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _MAX_NAMED = 5
-"""Number of skipped tools to name."""
+"""Maximum number of skipped tools to name."""
 
 
 class McpSession:

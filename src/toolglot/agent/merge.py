@@ -116,7 +116,7 @@ class RoundMerger:
         return self._emit(seen)
 
     def held(self) -> list[HeldBlock]:
-        """The held-back content of the current round, after the round has ended."""
+        """Return the held-back content of the current round, after the round has ended."""
         return self._tail
 
     def emit_held(self, block: HeldBlock) -> list[Event]:
@@ -159,7 +159,7 @@ class RoundMerger:
         return events
 
     def content(self) -> tuple[Block, ...]:
-        """The model's content in the current round, after the round has ended."""
+        """Return the model's content in the current round, after the round has ended."""
         return self._round.response().content
 
     def end(self, finish: Finish) -> list[Event]:
@@ -167,7 +167,7 @@ class RoundMerger:
         return self._emit([replace(finish, usage=self.usage)])
 
     def seen(self) -> tuple[Block, ...]:
-        """All content that the client received, once the last event has arrived."""
+        """Return all content that the client received, once the last event has arrived."""
         return self._seen.response().content
 
 

@@ -11,7 +11,7 @@ from toolglot.ir import Text, Thinking, ToolResult
 from toolglot.tools.served import ReportPiece, ServedCall
 
 MAX_CHARS = 500
-"""Characters of arguments, and of a result."""
+"""Maximum characters of arguments, and of a result."""
 
 
 class ReasoningReport:

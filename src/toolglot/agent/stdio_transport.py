@@ -159,7 +159,7 @@ def _answered_request(line: bytes) -> int | None:
 
 
 class LineTooLongError(Exception):
-    """A line is longer than a message may be."""
+    """A line exceeds the size limit of a message."""
 
 
 class BoundedLines:

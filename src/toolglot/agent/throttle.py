@@ -22,7 +22,7 @@ from toolglot.agent.result_envelope import ResultEnvelopes
 Incoming: TypeAlias = SessionMessage | Exception
 
 MAX_RATE = 2_000.0
-"""Messages per second, and maximum burst."""
+"""Maximum messages per second, and maximum burst."""
 _MAX_UNANSWERED = 64
 """Maximum unanswered requests of a server (pings, sampling and the like); further ones are dropped."""
 _WANTED_METHODS = frozenset(

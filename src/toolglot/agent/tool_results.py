@@ -12,7 +12,7 @@ from toolglot.wire import json
 from toolglot.wire.media_types import kind_of_media_type, normalize_source
 
 MAX_MEDIA_BYTES = 8_000_000
-"""Base64 characters of all images, sounds and files of a result. Models' APIs accept about as much."""
+"""Maximum Base64 characters of all images, sounds and files of a result. Models' APIs accept about as much."""
 MAX_BLOCKS = 200
 MAX_NAME = 500
 

@@ -39,9 +39,9 @@ MAX_CODE = 1_000
 RECHECK_CHARS = 40
 """Characters of a growing word after which the line is parsed again."""
 MAX_ROWS = 200
-"""Rows of a table to wait for, so that its columns can be aligned."""
+"""Maximum rows of a table to wait for, so that its columns can be aligned."""
 MAX_WIDTH = 120
-"""Columns of text, even if the terminal has more: longer lines are hard to read."""
+"""Maximum columns of text, even if the terminal has more: longer lines are hard to read."""
 
 
 def apply_style(text: str, *style: str) -> str:

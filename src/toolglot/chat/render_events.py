@@ -18,7 +18,7 @@ from toolglot.tools.served import ServedCall
 MAX_ARGUMENTS = 200
 """Maximum characters of arguments that need no approval."""
 MAX_APPROVAL_ARGUMENTS = 4_000
-"""Characters of arguments to show at once for approval. Longer arguments are shown by their two ends."""
+"""Maximum characters of arguments to show at once for approval. Longer arguments are shown by their two ends."""
 APPROVAL_TAIL = 1_000
 RESULT_LINES = 8
 RESULT_LINE = 160

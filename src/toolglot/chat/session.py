@@ -265,7 +265,7 @@ _STOPS = {
     "refusal": "The model declined to answer.",
     "filtered": "A filter of the upstream cut off the answer.",
     "malformed_call": "The model wrote a tool call that could not be parsed.",
-    "pause": "The model wanted to call more tools, but the limit for one question is reached.",
+    "pause": "The model requested more tool calls, but the limit for one question is reached.",
 }
 
 

@@ -73,7 +73,7 @@ def find_target(agent: Agent, place: GatewayAddress, model: str | None, *, check
 
 
 def _fetch_limits(place: GatewayAddress, model: str) -> tuple[int | None, int | None]:
-    """The context window and the output limit that the gateway knows; agents cannot know them."""
+    """Return the context window and the output limit that the gateway knows; agents cannot know them."""
     status, reply = fetch_json(place, f"/v1/models/{quote(model, safe='')}")
     if status == 404:
         raise ModelError(_error_message(reply))
@@ -174,7 +174,7 @@ def _list_models(place: GatewayAddress) -> list[str]:
 
 
 def _works(place: GatewayAddress, model: str) -> bool:
-    """Whether requests for this model work. Raises `ModelError` if its upstream fails."""
+    """Tell whether requests for this model work. Raises `ModelError` if its upstream fails."""
     try:
         checked = _check_model(place, model)
     except ModelError:

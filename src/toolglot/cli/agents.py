@@ -125,7 +125,7 @@ _OPENCODE_WINDOW = {
 }
 
 MAX_OUTPUT = 32_000
-"""Tokens of an answer, if only the model's window is known."""
+"""Maximum tokens of an answer, if only the model's window is known."""
 
 AGENTS = {
     agent.name: agent

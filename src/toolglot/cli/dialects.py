@@ -107,7 +107,7 @@ def _show() -> None:
     width = get_terminal_size().columns
     head = ("", *(name if len(name) < NARROW else name.replace("_", "_ ") for name in DIALECTS))
     indented = [(f"  {label}", *told) for label, *told in _rows(PARAMETERS)]
-    lines = ["What each dialect can carry", ""]
+    lines = ["Capabilities of each dialect", ""]
     lines += render_table(head, _rows(CONCEPTS), width)
     lines += ["", *render_table(("parameters", *head[1:]), indented, width, ruled=False), ""]
     lines += ["Some models differ from their dialect; --json lists everything."]

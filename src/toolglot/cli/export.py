@@ -44,7 +44,7 @@ MAX_RECEIPT_LINES = 200
 MAX_LISTED = 40
 """Other conversations to list; more are counted."""
 MAX_HELD_BYTES = 8 * 1024 * 1024
-"""Bytes of output to hold in memory until it is known whether they are written."""
+"""Maximum bytes of output to hold in memory until it is known whether they are written."""
 ENDINGS = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".jsonl": "jsonl"}
 _STDIN = Path("-")
 
@@ -212,7 +212,7 @@ def _mode(job: ExportJob) -> int:
 
 
 def _umask() -> int:
-    """The system returns the mask only when it is set."""
+    """Return the process's umask. The system reports it only when it is set."""
     os.umask(mask := os.umask(0o077))
     return mask
 

@@ -39,7 +39,7 @@ def plain_name(value: str) -> str:
 
 
 def known_dialect(value: str, names: tuple[str, ...]) -> str:
-    """The dialect of that name.
+    """Return the dialect of that name.
 
     Raises:
         click.BadParameter: there is none.

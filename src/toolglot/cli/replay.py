@@ -31,7 +31,7 @@ FINE = frozenset({"same", "refused"})
 _STDIN = Path("-")
 
 MAX_SHOWN = 20
-"""Differences of one part to show; `--json` has them all."""
+"""Maximum differences of one part to show; `--json` has them all."""
 
 
 def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

@@ -21,7 +21,7 @@ NO_KEY = "toolglot"
 ANSWER_TIMEOUT = 5.0
 """Seconds to wait for an answer. Without a listener, the failure is immediate."""
 MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes. A hundred receipts of a long conversation are large."""
+"""Maximum bytes. A hundred receipts of a long conversation are large."""
 
 
 class GatewayAddress(Struct, frozen=True):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 message_option = click.option(
     "--message",
     metavar="NAME",
-    help="Message type: Request, ResponseEvent, Task … Default: Request or ResponseEvent, whichever fits.",
+    help="Message type: Request, ResponseEvent, Task … Default: detected, Request or ResponseEvent.",
 )
 
 

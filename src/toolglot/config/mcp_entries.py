@@ -86,7 +86,7 @@ def _type(written: Mapping[str, Any], entry: McpEntry) -> None:
             told = "the transport `sse` was replaced in 2025 and is not supported"
             entry.wrong.append((name, told, "most such servers also offer Streamable HTTP: `type: http`"))
         else:
-            entry.wrong.append((name, "unknown transport", "there are stdio and http"))
+            entry.wrong.append((name, "unknown transport", "supported: stdio and http"))
 
 
 def _command(entry: McpEntry) -> None:

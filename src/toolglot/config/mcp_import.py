@@ -29,7 +29,7 @@ ROOTS: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "se
 """Paths of the servers in other programs' files: VS Code's has `servers`, its settings `mcp.servers`."""
 
 MAX_TOLD = 20
-"""Members of one server to report."""
+"""Maximum members of one server to report."""
 
 
 class ImportedServers(Struct):

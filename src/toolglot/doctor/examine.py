@@ -35,7 +35,7 @@ from toolglot.upstream.tool_mode import PROBE_TTL
 from toolglot.upstream.vendors import VENDORS, WINDOW_SETTINGS
 
 MAX_PROBED = 3
-"""Models of one upstream to probe if none are named."""
+"""Maximum models of one upstream to probe if none are named."""
 
 
 class ExaminationPlan(Struct, frozen=True, kw_only=True):

@@ -129,6 +129,6 @@ def check_key(name: str, upstream: UpstreamConfig) -> Finding:
 
 
 def largest_agent(path: str | None) -> Agent | None:
-    """The installed agent with the largest first request."""
+    """Return the installed agent with the largest first request."""
     found = [agent for agent in AGENTS.values() if agent.first_request and shutil.which(agent.command, path=path)]
     return max(found, key=lambda agent: agent.first_request or 0, default=None)

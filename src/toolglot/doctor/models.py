@@ -29,7 +29,7 @@ LOCAL_NAMES = frozenset(vendor.name for vendor in LOCAL_SERVERS)
 SUGGESTED_WINDOW = 32_768
 """Tokens."""
 MAX_LISTED = 8
-"""Models to name if none is similar to the wrong one."""
+"""Maximum models to name if none is similar to the wrong one."""
 
 
 class ModelCheck(Struct, frozen=True, kw_only=True):

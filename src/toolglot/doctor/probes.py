@@ -185,7 +185,7 @@ def _wrong_arguments(call: ToolCall) -> str | None:
 
 
 def _no_call_finding(model: ProbedModel) -> Finding:
-    """The answer contains the tool's name, but no call."""
+    """Describe an answer that contains the tool's name, but no call."""
     if model.text_calls is not None:
         return warn("tools", "it names the tool, but not in the requested format", _tool_advice(model), model.title)
     ways = [_tool_advice(model), None if model.target.rescue else RESCUE_ADVICE]

@@ -25,7 +25,7 @@ from toolglot.upstream.vendors import VENDORS
 
 CHECK_TIMEOUT = Timeouts(connect=5.0, first_byte=15.0, idle=15.0)
 MAX_SHOWN_CHARS = 200
-"""Characters of an upstream's message to show."""
+"""Maximum characters of an upstream's message to show."""
 
 NOT_FOUND = {
     "pool": "try again: other requests are still running",

@@ -28,7 +28,7 @@ PartKind = Literal["text", "refusal", "reasoning", "call", "result", "error", "m
 
 ROLES = {"system": "System", "developer": "Developer", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 MAX_CALL_NAMES = 10_000
-"""Number of latest calls whose names are remembered for their results."""
+"""Maximum number of latest calls whose names are remembered for their results."""
 
 
 class PagePart(Struct, frozen=True, kw_only=True):

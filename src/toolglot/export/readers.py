@@ -28,7 +28,7 @@ from toolglot.recordings.volatile_text import normalize_volatile
 from toolglot.wire import json
 
 MAX_RECOGNITION_BYTES = 1024 * 1024
-"""Bytes of lines to read in search of a mark of their dialect."""
+"""Maximum bytes of lines to read in search of a mark of their dialect."""
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Bytes that no JSON document contains, and every protobuf request does: the tags and lengths of its members."""
 _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r")
@@ -36,7 +36,7 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r")
 EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
 _INSTRUCTION_ROLES = ("system", "developer")
 MAX_FIRST_WORDS = 400
-"""Characters to keep of each conversation."""
+"""Maximum characters to keep of each conversation."""
 SERVER_STATE_MEMBERS = ("previous_response_id", "conversation")
 """Members of a request that say that the server keeps the earlier conversation."""
 

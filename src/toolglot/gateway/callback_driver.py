@@ -582,7 +582,7 @@ class CallbackDriver(Struct, eq=False):
         self._client.answered(now)
 
     def _may_drain(self, result: Result | None) -> bool:
-        """Whether a task may read the rest of its reply to the end."""
+        """Tell whether a task may read the rest of its reply to the end."""
         stream = self._context.stream
         return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
 

@@ -96,7 +96,7 @@ class ClientAnswer(Struct, eq=False):
     turn: ResponsesTurn | None = None
 
     def flow(self) -> Flow:
-        """The answer, from its preparation to its end."""
+        """Return the answer, from its preparation to its end."""
         return (yield from (yield from self.prepare()))
 
     def prepare(self) -> Steps[Flow]:
@@ -169,7 +169,7 @@ class ClientAnswer(Struct, eq=False):
 
 
 def continue_preparation(steps: Steps[Flow], command: Command) -> Flow:
-    """The flow of an answer whose preparation has to await something."""
+    """Return the flow of an answer whose preparation has to await something."""
     while True:
         outcome = yield command
         try:

@@ -121,7 +121,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
         return b"%b%b%b%bx-request-id: %b\r\n\r\n" % (self.connection.greeting(), framing, lines, own, identity)
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
-        """The headers of the answer that describe the exchange."""
+        """Return the headers of the answer that describe the exchange."""
         exchange, record = context.exchange, self.record
         if exchange is None or upstream_headers is None or not headers.has_none_for_client(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)

@@ -70,7 +70,7 @@ class PrefixReuse:
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
-        """Whether to measure this request. `said` is the first user message of its conversation."""
+        """Tell whether to measure this request. `said` is the first user message of its conversation."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
@@ -155,7 +155,7 @@ class PrefixHashing(msgspec.Struct, eq=False):
         self._task = self._work = self._found = None
 
     async def result(self) -> HashedTurn | None:
-        """The hashes; waits for the thread."""
+        """Return the hashes; waits for the thread."""
         return self.found if self._task is None else await self._task
 
 
@@ -184,7 +184,7 @@ _decode_raw_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @cache
 def _leading_members(system_key: str | None) -> list[str]:
-    """The members that a prompt begins with."""
+    """Return the members that a prompt begins with."""
     return [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
 
 
@@ -198,7 +198,7 @@ def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Deco
 
 
 def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-    """The messages of a request, and the leading members of its prompt."""
+    """Return the messages of a request, and the leading members of its prompt."""
     if not is_large(body):
         history, *first = msgspec.structs.astuple(
             _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
@@ -228,7 +228,7 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
 
 
 def _has_breakpoints(body: bytes) -> bool:
-    """Whether the body contains cache breakpoints."""
+    """Tell whether the body contains cache breakpoints."""
     if len(body) > PIECE:
         return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
     return _MARKS[0] in body or _MARKS[1] in body
@@ -271,7 +271,7 @@ def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
 
 
 def _first_words(messages: Sequence[Message]) -> list[str]:
-    """The texts of the first user message, which identify a conversation."""
+    """Return the texts of the first user message, which identify a conversation."""
     for message in messages:
         if message.role == "user":
             return [getattr(block, "text", "") for block in message.content]

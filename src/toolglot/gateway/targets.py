@@ -196,7 +196,7 @@ class RequestTargets(Struct, eq=False):
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
-        """Whether the request's tools and system text were sent recently. Recorded once for each target."""
+        """Tell whether the request's tools and system text were sent recently. Recorded once for each target."""
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
@@ -410,7 +410,7 @@ class ExchangeTranslation(Struct, eq=False):
             self._targets.received.body = b""
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of the client's answer."""
+        """Return the headers of the client's answer."""
         return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 

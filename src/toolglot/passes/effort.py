@@ -45,7 +45,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _without_reasoning(request: Request, context: Context) -> Request:
-    """The target refuses function tools unless reasoning is turned off explicitly."""
+    """Turn reasoning off explicitly, because the target refuses function tools otherwise."""
     wanted = request.reasoning
     if wanted is not None and wanted.mode == "off" and wanted.effort in (None, "none"):
         return request

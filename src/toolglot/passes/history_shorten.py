@@ -121,7 +121,7 @@ def _text(raw: bytes) -> str:
 
 
 def _boundary(raw: bytes, place: int, step: int) -> int:
-    """The nearest UTF-8 character boundary in this direction."""
+    """Return the nearest UTF-8 character boundary in this direction."""
     place = min(max(place, 0), len(raw))
     while 0 < place < len(raw) and raw[place] & 0xC0 == 0x80:
         place += step

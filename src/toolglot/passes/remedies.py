@@ -60,7 +60,7 @@ class RefusedRequest(NamedTuple):
     """Remedies of the dialect."""
 
     def with_capabilities(self, **changes: Any) -> Context:
-        """The context with the target's corrected capabilities."""
+        """Return the context with the target's corrected capabilities."""
         return _with_capabilities(self.context, **changes)
 
 
@@ -84,7 +84,7 @@ class Remedies(Struct, frozen=True, kw_only=True):
     refusals: tuple[Remedy, ...] = ()
     """In order: the first one that matches and changes something is used."""
     fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
-    """How to remove a field that no pass knows."""
+    """Functions that remove a field that no pass handles."""
     named_fields: Mapping[str, Fix] = {}
     """Fixes for fields that a validator names, if there is a better fix than removal."""
 

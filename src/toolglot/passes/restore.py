@@ -26,7 +26,7 @@ from toolglot.wire import json
 
 
 def is_restored(call: ToolCall, context: Context, client: Capabilities, used: UsedIds) -> bool:
-    """Whether a `Restorer` would leave this call unchanged. `used`: the ids of the conversation up to it."""
+    """Tell whether a `Restorer` would leave this call unchanged. `used`: the ids of the conversation up to it."""
     name, identity = call.name, call.id
     if call.kind != "function" or call.namespace is not None:
         return False
@@ -39,8 +39,8 @@ def is_restored(call: ToolCall, context: Context, client: Capabilities, used: Us
 
 
 def _carries_state(identity: str, context: Context) -> bool:
-    """Whether the id carries state that is returned in another way, because clients of other APIs do not return such
-    ids unchanged.
+    """Tell whether the id carries state that is returned in another way, because clients of other APIs do not return
+    such ids unchanged.
     """
     mark = context.can.ids.state_mark
     return bool(mark) and mark in identity and context.source != context.target

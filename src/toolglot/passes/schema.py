@@ -104,7 +104,7 @@ def _wrap_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaq
 
 
 def _argument_forms(tools: Tools) -> dict[str, ArgumentForm]:
-    """The tools whose arguments have another form upstream, by name."""
+    """Return the tools whose arguments have another form upstream, by name."""
     return {
         tool.name: form
         for tool in tools
@@ -438,7 +438,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def _is_strict(schema: Json) -> bool:
-    """Whether every object in the schema requires all of its properties and allows no others."""
+    """Tell whether every object in the schema requires all of its properties and allows no others."""
     for node in iterate_schemas(schema):
         properties = node.get("properties")
         if (isinstance(properties, dict) or node.get("type") == "object") and (

@@ -201,7 +201,7 @@ class Settler:
         return tuple(each for each in (before, None if call.held else event) if each is not None)
 
     def _cut(self, index: int, call: _OpenCall, arguments: str, *, is_garbled: bool) -> Delta | None:
-        """The last piece of a truncated call, changed so that the arguments are not a JSON object."""
+        """Return the last piece of a truncated call, changed so that the arguments are not a JSON object."""
         if not is_garbled and arguments.strip() and call.held is not None:
             self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
             rest = call.held.text.rstrip()[:-1]
@@ -260,7 +260,7 @@ class Settler:
                 self._receipt.loss(f"content[{index}]", f"call of {name}", why)
 
     def _is_refused(self, index: int) -> bool:
-        """Whether this is a broken call that the client would run if the stream ended normally."""
+        """Tell whether this is a broken call that the client would run if the stream ended normally."""
         if index not in self._broken or index in self._answerable:
             return False
         return not self._whole and self._client.calls.broken != "shown"
@@ -299,8 +299,9 @@ class Settler:
 
 
 def is_settled(response: Response, *, has_calls: bool) -> bool:
-    """Whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has calls,
-    and all of them are sound."""
+    """Tell whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has
+    calls, and all of them are sound.
+    """
     reason = response.stop.reason
     if has_calls:
         return reason not in ("end", "other", "malformed_call")
@@ -310,7 +311,7 @@ def is_settled(response: Response, *, has_calls: bool) -> bool:
 
 
 def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Whether the call can be run. `tools` are as for a `Settler`."""
+    """Tell whether the call can be run. `tools` are as for a `Settler`."""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace():
         return False
@@ -318,7 +319,7 @@ def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Whether the client reads the arguments as those of a function."""
+    """Tell whether the client reads the arguments as those of a function."""
     if call.kind == "function":
         return True
     original = find_original(tools, call.name)
@@ -326,7 +327,7 @@ def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def is_nameless(block: Block) -> bool:
-    """Whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
+    """Tell whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
     if isinstance(block, Opaque):
         return block.dialect in DIALECTS and DIALECTS[block.dialect].answer.is_call(block.value)
     return isinstance(block, ToolCall) and not block.name

@@ -190,7 +190,7 @@ def _is_idle(block: Block, target: str) -> bool:
 
 
 def _held_state(block: Block, target: str) -> bool:
-    """Whether this is an empty text that only carried the state of another model."""
+    """Tell whether this is an empty text that only carried the state of another model."""
     if not isinstance(block, Text) or block.text:
         return False
     return any(not key.startswith("$") for owner, fields in block.native.items() if owner != target for key in fields)

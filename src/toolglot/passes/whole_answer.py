@@ -12,8 +12,9 @@ from toolglot.passes.settle import is_nameless, is_settled, is_sound
 
 
 def keeps_content(response: Response, context: Context, client: Dialect, upstream: Dialect) -> bool:
-    """Whether the event passes would keep the blocks and the stop of this answer, and report only lost members. One
-    check of each block covers all passes."""
+    """Tell whether the event passes would keep the blocks and the stop of this answer, and report only lost members.
+    One check of each block covers all passes.
+    """
     if upstream.upstream.answer_pass is not None:  # it may find more blocks
         return False
     owner, slot = upstream.name, upstream.state.slot

@@ -28,7 +28,7 @@ class AnswerLabel(Struct, frozen=True):
     completed: int | None = None
 
     def clock(self) -> float | None:
-        """The time at which the answer ended."""
+        """Return the time at which the answer ended."""
         return self.completed
 
 

@@ -19,7 +19,7 @@ from toolglot.wire.framing import EVENTS, Framing
 MAX_DIFFERENCES = 1000
 """Maximum differences to report for one document or answer."""
 MAX_SHOWN_CHARS = 100
-"""Characters of a value to show."""
+"""Maximum characters of a value to show."""
 
 DifferenceKind = Literal["added", "removed", "changed"]
 _SIGNS: Mapping[DifferenceKind, str] = {"added": "+", "removed": "-", "changed": "~"}

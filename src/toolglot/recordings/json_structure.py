@@ -254,4 +254,4 @@ TOOL_NAME_MEMBERS = frozenset({"name", "allowedFunctionNames", "allowed_function
 INDEX_MEMBERS = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
 """Members whose numbers connect the parts of an answer."""
 MAX_INDEX_DIGITS = 5
-"""Digits of such a number: a longer one is not an index, regardless of its member's name."""
+"""Maximum digits of such a number: a longer one is not an index, regardless of its member's name."""

@@ -33,7 +33,7 @@ from toolglot.recordings.format import (
 from toolglot.wire import json
 
 MAX_HEAD_BYTES = 1024 * 1024
-"""Bytes of the first line."""
+"""Maximum bytes of the first line."""
 NOT_A_RECORDING = "this is not a recorded exchange: its first lines should be `exchange` and `client.request`"
 
 

@@ -44,7 +44,7 @@ MIN_SECRET_LENGTH = 4
 MIN_SECRET_LINE = 16
 """Characters of a line of a multi-line secret that is redacted by itself."""
 MAX_HELD_LINE = 64 * 1024
-"""Bytes of a line that are held back until it is complete."""
+"""Maximum bytes of a line that are held back until it is complete."""
 MAX_HELD_BODY_LINE = 1024 * 1024
 """The same for a body that is already complete and in memory. Documents inside its strings are usually shorter."""
 MAX_NUMBERS = 10_000

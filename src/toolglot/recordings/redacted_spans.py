@@ -31,9 +31,9 @@ MAX_SPAN = 64 * 1024
 """Maximum bytes that one span may match."""
 MAX_NUMBER = 1024
 MAX_PLACES = 32
-"""Positions that are followed at once."""
+"""Maximum positions that are followed at once."""
 MAX_STEPS = 50_000
-"""Spans that are tried, over all positions, before giving up."""
+"""Maximum spans that are tried, over all positions, before giving up."""
 
 _TEXT = re.compile(rb"(?:[^\"\\]++|\\.)++", re.DOTALL)
 _NUMBER = re.compile(

@@ -93,7 +93,7 @@ MIN_FOLDED_LINES = 8
 CONTEXT_LINES = 2
 """Lines to show around a difference."""
 MAX_FOLD_TEXT = 600
-"""Characters of the content that a fold shows."""
+"""Maximum characters of the content that a fold shows."""
 MAX_VALUE_CHARS = 2_000
 """A longer line of a request is folded."""
 _SIGNS: dict[LineMark, str] = {"moved": "~"}

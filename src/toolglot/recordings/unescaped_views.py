@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_LEVELS = 4
-"""Levels of JSON in JSON, or of repeated percent-encoding."""
+"""Maximum levels of JSON in JSON, or of repeated percent-encoding."""
 
 _JSON_ESCAPES = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"

@@ -341,7 +341,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_answer_here(self) -> bool:
-        """Whether the request may be answered on this connection. If so, it is held until it is complete."""
+        """Tell whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":

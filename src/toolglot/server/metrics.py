@@ -41,7 +41,7 @@ class Counter:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels. A frequent caller can keep it."""
+        """Return the cell of these labels. A frequent caller can keep it."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0]
@@ -69,7 +69,7 @@ class Histogram:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels: the count per bucket, then the sum of all values."""
+        """Return the cell of these labels: the count per bucket, then the sum of all values."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0] * (len(self._bounds) + 2)

@@ -95,7 +95,7 @@ def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """The URL of a listening socket."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

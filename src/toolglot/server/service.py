@@ -58,7 +58,7 @@ class RecentReceipts:
         return next((_encode_receipt(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
-        """The receipts of one owner, the newest first."""
+        """Return the receipts of one owner, the newest first."""
         return [receipt for _, receipt in self.latest_dated(owner, count)]
 
     def latest_dated(self, owner: str, count: int) -> list[DatedReceipt]:
@@ -103,7 +103,7 @@ class Peers(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Whether a process knew this approval request. It then forgets it."""
+        """Tell whether a process knew this approval request. It then forgets it."""
         ...
 
 
@@ -154,7 +154,7 @@ class Service(Struct, kw_only=True):
                 continue
 
     def snapshot(self, now: float) -> Snapshot:
-        """The metrics of this process. `now` is the time of the event loop's clock."""
+        """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
         resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}

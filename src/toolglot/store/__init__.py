@@ -128,8 +128,7 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
     """The upstream's own id for the conversation."""
     value: bytes
     calls: tuple[str, ...] = ()
-    """Distinguishes it from another conversation with the same content: hashes of the last call ids,
-    `upstream/transcript.py`."""
+    """Hashes of the last call ids (`upstream/transcript.py`), which distinguish conversations with the same content."""
 
 
 class StoredRounds(Struct, frozen=True):

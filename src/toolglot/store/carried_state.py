@@ -24,7 +24,7 @@ _SAME_CALLS = "calls = ? AND owner = ? AND issuer = ?"
 _STATE = "owner, issuer, calls, hash, value"
 
 MAX_READ_BYTES = 32 * 1024 * 1024
-"""Bytes of states, or of rounds, that one request gets back."""
+"""Maximum bytes of states, or of rounds, that one request gets back."""
 KEYS_PER_STATEMENT = 500
 """Keys per SQL statement."""
 

@@ -392,7 +392,7 @@ class EnvelopeBody:
         return at if self.is_refused else len(text)
 
     def _finish_open(self, text: str, at: int) -> int:
-        """The text ended inside strict JSON, or between two calls."""
+        """End a text that stops inside strict JSON, or between two calls."""
         members = self._members
         between = self._expected in (self._next_envelope, self._fence_end)
         listed_end = self._started and self._listed and self._expected == self._item

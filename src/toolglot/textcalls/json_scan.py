@@ -22,12 +22,12 @@ MAX_SPACE: Final = 64
 """Maximum white space between two tokens that is passed on."""
 MIN_BULK: Final = 64
 MAX_BULK: Final = 16384
-"""Characters that are split into tokens at once."""
+"""Maximum characters that are split into tokens at once."""
 MAX_PARTS: Final = 1024
 """Maximum small pieces to keep separately, because each takes more memory than its text."""
 CLOSER_PREFIX: Final = 4
 MAX_BREAK: Final = 1000
-"""White space in a string, from a line break on, after which a closing mark may follow."""
+"""Maximum white space in a string, from a line break on, after which a closing mark may follow."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+"'

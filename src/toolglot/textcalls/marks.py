@@ -158,7 +158,7 @@ def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool
 
 
 MAX_EXTRA: Final = 3
-"""Number of surplus brackets that are skipped after a call."""
+"""Maximum number of surplus brackets that are skipped after a call."""
 
 MAX_SPACE_AFTER_CALL: Final = 1000
 """Maximum white space after a call before the next text."""

@@ -14,7 +14,7 @@ from toolglot.textcalls.python_values import CONSTANTS, LiteralFrame, PythonValu
 from toolglot.textcalls.string_readers import LiteralError, escape_json
 
 MAX_NAME = 300
-"""Characters of a tool's name with the white space around it that are held back where a call may begin."""
+"""Maximum characters of a tool's name with the white space around it that are held back where a call may begin."""
 
 # Letters of many scripts need marks that \w does not include: any non-ASCII character may be part of a name.
 _NAME = re.compile(r"[\w\u0080-\U0010ffff][\w.\-/:\u0080-\U0010ffff]*")

@@ -14,7 +14,7 @@ from toolglot.textcalls.prompts.render import results_text
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 
 MAX_RAW_CHARS: Final = 120
-"""Characters of a model's raw text in a receipt or an error, which end up in headers and logs."""
+"""Maximum characters of a model's raw text in a receipt or an error, which end up in headers and logs."""
 
 BadKind = Literal[
     "wrong",  # readable: an unknown tool, or invalid arguments

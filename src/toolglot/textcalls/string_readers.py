@@ -22,7 +22,7 @@ MAX_WORD = 1000
 """Maximum characters of a number, a name or a key."""
 
 MAX_RUN: Final = 16384
-"""Characters that are decoded at once."""
+"""Maximum characters that are decoded at once."""
 
 TakeText: TypeAlias = Callable[[str], None]
 ReadEscape: TypeAlias = Callable[[str, int], tuple[str, int] | None]

@@ -327,8 +327,9 @@ class TaggedBody:
         self._before_opener = text[max(len(text) - openers.longest, 0) :]
 
     def _holds_another_call(self, text: str, *, with_parameter: bool = False) -> bool:
-        """Tell whether a text contains the header of a call of a declared tool, optionally with a parameter's header
-        after it: the closers between the two calls may be broken so that none is left."""
+        """Tell whether a text contains the header of a call of a declared tool, possibly with a parameter's header
+        after it. All closers between the two calls may be broken.
+        """
         header = self._opened.call.header
         openers, at = mark_set(header.openers), 0
         while (found := openers.search(text, at)) is not None:

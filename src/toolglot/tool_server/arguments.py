@@ -16,9 +16,9 @@ from toolglot.errors import ToolglotError
 from toolglot.tools.mcp import NAME as MCP
 
 MAX_DOCUMENT = 8 * 1024 * 1024
-"""Bytes of a document, in either direction."""
+"""Maximum bytes of a document, in either direction."""
 MAX_NAME = 512
-"""Characters of a name: of a dialect, a model, a format."""
+"""Maximum characters of a name: of a dialect, a model, a format."""
 
 Kind = Literal["request", "response", "stream", "tools", "messages"]
 

@@ -29,13 +29,13 @@ NAME = "ask_model"
 CLIENT = DEFAULT
 """The client dialect of the exchanges; it adds nothing of its own to plain text."""
 MAX_CONCURRENT = 8
-"""Concurrent questions; others wait, within their own time limit."""
+"""Maximum concurrent questions; others wait, within their own time limit."""
 MAX_ANSWER = 1_000_000
-"""Characters of an answer."""
+"""Maximum characters of an answer."""
 PROGRESS_INTERVAL = 0.5
 """Seconds between two progress reports."""
 MAX_NAMES = 50
-"""Models that the tool's description names."""
+"""Maximum models that the tool's description names."""
 
 Progress = Callable[[float, str], Awaitable[None]]
 

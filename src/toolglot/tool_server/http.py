@@ -26,7 +26,7 @@ from toolglot.wire import json
 PATH = "/mcp"
 MAX_CONNECTIONS = 128
 MAX_SESSIONS = 256
-"""Sessions of clients with the older protocol version; others have none."""
+"""Maximum sessions of clients with the older protocol version; others have none."""
 DRAIN = 5
 """Seconds for running calls after a signal."""
 

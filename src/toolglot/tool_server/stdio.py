@@ -36,13 +36,13 @@ from pydantic import ValidationError
 from toolglot.tool_server.arguments import MAX_DOCUMENT
 
 MAX_MESSAGE = 2 * MAX_DOCUMENT + 64 * 1024
-"""Bytes of a message. In a document inside a string, every quote takes two characters."""
+"""Maximum bytes of a message. In a document inside a string, every quote takes two characters."""
 
 PIECE = 64 * 1024
 DRAIN = 5.0
 """Seconds for the last answers after the input has ended."""
 MAX_CONCURRENT = 32
-"""Calls that are answered concurrently; further ones are not read yet."""
+"""Maximum calls that are answered concurrently; further ones are not read yet."""
 HEAD = 1024
 """Bytes of a line that are searched for its id, which is usually before the parameters."""
 _ID = re.compile(rb'"id"\s*:\s*(-?[0-9]{1,15}|"[^"\\]{1,200}")')

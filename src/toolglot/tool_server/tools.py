@@ -28,7 +28,7 @@ from toolglot.upstream.vendors import VENDORS
 from toolglot.wire import json
 
 MAX_TEXT = 100_000
-"""Characters of a text for a model."""
+"""Maximum characters of a text for a model."""
 MAX_BREACHES = 200
 
 

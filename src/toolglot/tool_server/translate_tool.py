@@ -34,7 +34,7 @@ from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 MAX_LINES = 1000
-"""Lines of a receipt."""
+"""Maximum lines of a receipt."""
 MAX_DEPTH = 150
 """Maximum nesting of a result: JSON-RPC readers fail at about two hundred levels."""
 

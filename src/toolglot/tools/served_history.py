@@ -15,7 +15,7 @@ from toolglot.wire import json
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 
 MAX_ID = 64
-"""Characters of an id that every API accepts."""
+"""Maximum characters of an id that every API accepts."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 

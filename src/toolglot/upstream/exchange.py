@@ -86,14 +86,14 @@ def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPa
 
 
 def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
-    """The configured capabilities of the target's model. A configured window applies if requests can set it."""
+    """Return the configured capabilities of the target's model. A configured window applies if requests can set it."""
     if target.context_window is None or not sets_window(upstream, target.model):
         return target.quirks
     return {"context_window": target.context_window, **target.quirks}
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Whether requests to this model set its context window, rather than the server's settings."""
+    """Tell whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 

@@ -70,7 +70,7 @@ class AnswerProgress:
 
 
 def _has_content(line: bytes) -> bool:
-    """Whether this line of a stream is a frame with content."""
+    """Tell whether this line of a stream is a frame with content."""
     payload = line[5:].strip() if line.startswith(b"data:") else line if line.startswith(b"{") else b""
     if not payload or len(payload) > _MAX_FRAME:
         return bool(payload)
@@ -81,7 +81,7 @@ def _has_content(line: bytes) -> bool:
 
 
 def _holds_text(value: Any) -> bool:
-    """Whether a JSON value has text other than labels."""
+    """Tell whether a JSON value has text other than labels."""
     if isinstance(value, dict):
         return any(name not in _LABELS and _holds_text(member) for name, member in value.items())
     if isinstance(value, list):

@@ -29,9 +29,9 @@ from toolglot.receipt import Note, Receipt, ReceiptLine
 from toolglot.translate import ExchangeCore
 
 MAX_REMEDIES = 3
-"""Remedies for one request. Servers that refuse several fields name one at a time."""
+"""Maximum remedies for one request. Servers that refuse several fields name one at a time."""
 MAX_ERROR_CHARS = 8000
-"""Characters of an error message that are searched."""
+"""Maximum characters of an error message that are searched."""
 
 
 REFUSING_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "not_found", "server", "overloaded"})

@@ -56,7 +56,7 @@ def _member(value: Any, *path: str) -> Any:
 
 
 def _read_ollama_loaded(answer: Any, model: str) -> int | None:
-    """The window of a loaded model."""
+    """Return the window of a loaded model."""
     for entry in _member(answer, "models") or ():
         if {_member(entry, "name"), _member(entry, "model")} & {model, f"{model}:latest"}:
             return whole(_member(entry, "context_length"))

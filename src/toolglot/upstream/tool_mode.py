@@ -31,7 +31,7 @@ PROBE_TTL = 30 * 24 * 3600.0
 """Seconds to remember the result of a probe."""
 
 MAX_ERROR_CHARS = 8000
-"""Characters of an error message that are searched."""
+"""Maximum characters of an error message that are searched."""
 
 _STATUSES = frozenset({400, 404, 405, 422, 500, 501, 503})
 

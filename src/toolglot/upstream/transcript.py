@@ -19,7 +19,7 @@ _NUMBER_LIMIT = 2**53
 _SYSTEM = ("system", "developer")
 
 MAX_MARKS = 64
-"""Number of last calls whose ids are kept. Two conversations with the same content differ from some call on."""
+"""Maximum number of last calls whose ids are kept. Two conversations with the same content differ from some call on."""
 _DIGITS = 16
 _MANY = 2
 """Number of calls from which an answer has more than the first one."""

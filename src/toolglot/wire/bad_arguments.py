@@ -36,7 +36,7 @@ def describe_bad_arguments(arguments: str) -> str:
 
 
 def show_bad_call(name: str, arguments: str) -> str:
-    """The text that replaces a call if a wire format cannot carry it."""
+    """Return the text that replaces a call if a wire format cannot carry it."""
     return f"[tool call {name} {_PREDICATES[_problem_of(arguments)]}: {arguments}]"
 
 

@@ -70,7 +70,7 @@ def effort_to_budget(effort: str, limit: int, reserved: int | None = None) -> in
 
 
 def budget_to_effort(budget: int) -> str:
-    """The first effort that is not below this budget."""
+    """Return the first effort that is not below this budget."""
     return next((effort for effort in SCALE[2:] if budget <= BUDGETS[effort]), SCALE[-1])
 
 

@@ -27,14 +27,16 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 Anthropic does, unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 500_000
-"""More objects and arrays than any model reads. Building them costs a hundred times what their bytes cost."""
+"""Maximum objects and arrays of a document. Building them costs a hundred times as much as their bytes.
+"""
 
 MAX_MEMBERS = 500_000
-"""Members of all objects of a document. Each takes two microseconds to build, twenty times as long as an element of an
-array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
+"""Maximum members of all objects of a document. Each takes two microseconds to build, twenty times as long as an
+element of an array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000.
+"""
 
 MAX_VALUES = 2_000_000
-"""Members and elements of a document."""
+"""Maximum members and elements of a document."""
 
 ANSWER_FACTOR = 4
 """A whole answer may have this many times more values: log probabilities are many small values, and the operator
@@ -51,7 +53,9 @@ _SEARCH_WINDOW = 4 * 1024 * 1024
 """Bytes that are searched for an error after the last position known to be valid."""
 
 _MAX_TOKENS = 200_000
-"""Tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far fewer."""
+"""Maximum tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far
+fewer.
+"""
 
 TOO_DEEP = "the JSON is nested too deeply"
 
@@ -318,7 +322,7 @@ _LONE_SURROGATE = re.compile(
 
 
 def find_lone_surrogates(raw: bytes) -> list[tuple[int, int]]:
-    """The spans of all escaped surrogates without a partner."""
+    """Return the spans of all escaped surrogates without a partner."""
     # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     return [match.span() for match in _LONE_SURROGATE.finditer(raw.replace(rb"\\", b"  "))]
 
@@ -508,7 +512,7 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
 
 
 _MAX_SPLICES = 16
-"""Occurrences of the key that are tried before the whole object is encoded again."""
+"""Maximum occurrences of the key that are tried before the whole object is encoded again."""
 
 
 def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) -> bytes:
@@ -532,7 +536,7 @@ def _member_pattern(key: str) -> re.Pattern[bytes]:
 
 
 def path_at(raw: bytes, offset: int) -> str:
-    """The path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
+    """Return the path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
     stack: list[str | int | None] = []
     key: slice | None = None
     tokens = _tokens(raw, offset)

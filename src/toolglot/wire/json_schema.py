@@ -127,6 +127,6 @@ def _lower_types(node: Schema) -> None:
 
 
 def lacks_items(node: Schema) -> bool:
-    """Whether this is an array schema without a schema for its items."""
+    """Tell whether this is an array schema without a schema for its items."""
     kind = node.get("type")
     return "items" not in node and (kind == "array" or (type(kind) is list and "array" in kind))

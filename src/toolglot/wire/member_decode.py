@@ -65,7 +65,7 @@ def _without_metadata(kind: inspect.Type) -> inspect.Type:
 
 
 def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    """The types of a union, or the single type."""
+    """Return the types of a union, or the single type."""
     bare = _without_metadata(kind)
     return (
         [one for outer in bare.types for one in _alternatives(outer)] if isinstance(bare, inspect.UnionType) else [bare]
@@ -161,7 +161,7 @@ class ReaderFactory:
 
 
 def _find_implied_type(readers: list[StructReader], members: Mapping[str, Raw], tag: Any) -> StructReader | None:
-    """The type of an object without a tag, if exactly one type has its implying member there."""
+    """Return the type of an object without a tag, if exactly one type has its implying member there."""
     found = [one for one in readers if one.implied_by in members and not is_null(members[one.implied_by])]
     if len(found) != 1:
         return None

@@ -13,7 +13,7 @@ from toolglot.wire import json
 from toolglot.wire.media_types import file_suffix
 
 MAX_IDENTIFIER = 64
-"""Characters of `safety_identifier`, and of the older `user`."""
+"""Maximum characters of `safety_identifier`, and of the older `user`."""
 
 REQUEST_HEADERS = frozenset(
     {"openai-organization", "openai-project", "openai-beta", "idempotency-key", "x-client-request-id"}
@@ -22,7 +22,7 @@ RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
 
 
 def encode_identifier(user: str, receipt: Receipt) -> str:
-    """The identifier of a user, hashed if it is too long (Claude Code's is a JSON object)."""
+    """Return the identifier of a user, hashed if it is too long (Claude Code's is a JSON object)."""
     if len(user) <= MAX_IDENTIFIER:
         return user
     receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
@@ -34,7 +34,7 @@ TIERS = frozenset({"auto", "default", "fast", "flex", "priority", "scale"})
 
 
 def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
-    """The tier of another dialect's request if OpenAI's APIs know it. They refuse any other."""
+    """Return the tier of another dialect's request if OpenAI's APIs know it. They refuse any other."""
     if tier is None or tier in TIERS:
         return tier
     receipt.loss("service_tier", tier, "OpenAI's APIs have no such tier")
@@ -83,7 +83,7 @@ CACHE_LIFETIMES = {"30m": 1800, "12h": 43200}
 
 
 def encode_cache_breakpoint(cache: Cache) -> dict[str, Any]:
-    """The member `prompt_cache_breakpoint` with the nearest lifetime."""
+    """Return the member `prompt_cache_breakpoint` with the nearest lifetime."""
     hint = {"mode": "explicit"}
     if cache.seconds is not None:
         hint["ttl"] = "30m" if cache.seconds <= CACHE_LIFETIMES["30m"] else "12h"
@@ -96,7 +96,7 @@ _AUDIO_FORMATS = {media_type: name for name, media_type in AUDIO_TYPES.items()} 
 
 
 def audio_format(media_type: str | None) -> str:
-    """The value of `input_audio.format` for a media type; WAV without one."""
+    """Return the value of `input_audio.format` for a media type; WAV without one."""
     known = media_type or "audio/wav"
     return _AUDIO_FORMATS.get(known, known.partition("/")[2])
 

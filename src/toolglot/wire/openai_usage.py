@@ -181,7 +181,7 @@ _NO_DETAILS = (None,) * 4
 
 
 def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
-    """The names of the members and of nested members. They are nearly always the same for one server."""
+    """Return the names of the members and of nested members. They are nearly always the same for one server."""
     return (tuple(usage), *[(name, *value) for name, value in usage.items() if type(value) is dict])
 
 
@@ -241,7 +241,7 @@ def _fill_from_total(
 def _whole_counts(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> tuple[int | None, int | None, int | None]:
-    """The input including its cache, the output including its reasoning, and the reasoning."""
+    """Return the input including its cache, the output including its reasoning, and the reasoning."""
     known, written, whole = prompt or 0, completion or 0, total or 0
     apart = _uncounted_cache(known, written, cached, reasoning or 0, whole)
     tokens = known + apart if apart else prompt

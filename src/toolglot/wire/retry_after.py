@@ -37,8 +37,9 @@ _SEARCHED = 4000
 
 
 def seconds_in_message(message: str) -> float | None:
-    """The delay that a message names, in the wording of vendors: "Please try again in 6m0.5s", "Please retry after 26
-    seconds", "Please wait 28 seconds before retrying"."""
+    """Return the delay that a message names, in the wording of vendors: "Please try again in 6m0.5s", "Please retry
+    after 26 seconds", "Please wait 28 seconds before retrying".
+    """
     found = _NAMED_WAIT.search(message, 0, _SEARCHED)
     if found is None:
         return None
@@ -76,7 +77,7 @@ _SHOULD_RETRY = {"true": True, "false": False}
 
 
 def should_retry_in(headers: Mapping[str, str]) -> bool | None:
-    """The value of `x-should-retry`, with which OpenAI's and Anthropic's servers override the status."""
+    """Return the value of `x-should-retry`, with which OpenAI's and Anthropic's servers override the status."""
     return _SHOULD_RETRY.get(headers.get("x-should-retry", "").strip().lower())
 
 
@@ -86,7 +87,7 @@ def should_retry_header(error: ApiError) -> dict[str, str]:
 
 
 def whole_seconds(error: ApiError) -> int | None:
-    """The delay in whole seconds, rounded up, as HTTP requires."""
+    """Return the delay in whole seconds, rounded up, as HTTP requires."""
     wait = error.retry_after
     return ceil(min(wait, LONGEST_WAIT)) if wait is not None and wait >= 0 else None
 

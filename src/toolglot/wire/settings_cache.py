@@ -20,18 +20,18 @@ from msgspec import Raw, Struct
 FINGERPRINT_BYTES = 64
 """Bytes at the end of a request that select the candidates; bytes at its beginning if the conversation comes last."""
 MAX_PER_FINGERPRINT = 4
-"""Entries with the same fingerprint."""
+"""Maximum entries with the same fingerprint."""
 MAX_FINGERPRINTS = 256
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of all entries. Memory use is about twice that: the bytes, and the decoded settings."""
+"""Maximum bytes of all entries. Memory use is about twice that: the bytes, and the decoded settings."""
 MAX_ENTRY_BYTES = 512 * 1024
-"""Bytes around one conversation."""
+"""Maximum bytes around one conversation."""
 MAX_REQUEST_BYTES = 1024 * 1024
 """Larger requests are not cached: finding the conversation is one call of the parser."""
 MAX_MISSES = 16
 """After this many misses in a row, only one request in as many is cached."""
 MAX_CANDIDATES = 16
-"""Occurrences of the member's name that are tried as the conversation."""
+"""Maximum occurrences of the member's name that are tried as the conversation."""
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class SettingsCache(Generic[T]):
         return sum(map(len, self._entries.values()))
 
     def find(self, data: bytes) -> tuple[T, bytes] | None:
-        """The settings of a request with these bytes, and the bytes of its conversation; None on a miss."""
+        """Return the settings of a request with these bytes, and the bytes of its conversation; None on a miss."""
         for fingerprint in (data[-FINGERPRINT_BYTES:], data[:FINGERPRINT_BYTES]):
             for entry in self._entries.get(fingerprint, ()):
                 if data.endswith(entry.after, entry.start) and data.startswith(entry.before):

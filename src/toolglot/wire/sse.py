@@ -139,8 +139,9 @@ def is_event_stream(data: bytes) -> bool:
 
 
 def error_document(body: bytes) -> bytes:
-    """The document in the body of an error, without a byte-order mark. Some servers write it as an event if a stream
-    was requested."""
+    """Return the document in the body of an error, without a byte-order mark. Some servers write it as an event if a
+    stream was requested.
+    """
     body = body.removeprefix(BYTE_ORDER_MARK)
     if not is_event_stream(body):
         return body

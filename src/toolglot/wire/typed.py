@@ -37,7 +37,7 @@ class UnsoundError(Exception):
 
 
 def sound_text(raw: Raw) -> str:
-    """The text of a `Raw` part. The decoder of the document has only found its end, so this checks the content."""
+    """Return the text of a `Raw` part. The decoder has only found its end, so this checks the content."""
     data = bytes(raw)
     try:
         written = _encode(json.decode(data) if incremental_json.is_large(data) else _decode_any(data))
@@ -192,7 +192,7 @@ def _insert_tags(history: Raw, starts: dict[int, bytes]) -> Raw:
 
 
 def _array_type(kind: type[Wire], attribute: str) -> Any:
-    """The array type among the types of a member."""
+    """Return the array type among the types of a member."""
     types = get_type_hints(kind, include_extras=True)[attribute]
     return next((one for one in (types, *get_args(types)) if get_origin(one) is list), list[Any])
 

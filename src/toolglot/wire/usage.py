@@ -49,7 +49,7 @@ class UsageReader:
         self._read.update(paths)
 
     def rest(self) -> dict[str, Any]:
-        """The unread members that are not empty, by dotted path."""
+        """Return the unread members that are not empty, by dotted path."""
         groups = {path[:length] for path in self._read for length in range(1, len(path))}
         return dict(self._unread((), self._usage, groups))
 
@@ -138,7 +138,7 @@ def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) ->
 
 
 def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
-    """The owner's usage object as it was received; empty if there is none."""
+    """Return the owner's usage object as it was received; empty if there is none."""
     if usage is None or owner not in usage.native:
         return {}
     came = usage.native[owner].get(ORIGINAL)
@@ -146,7 +146,7 @@ def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
 
 
 def unchanged_original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
-    """The owner's usage object as it was received; None if there is none, or if the counts have changed since."""
+    """Return the owner's usage object as received; None if there is none, or if the counts have changed since."""
     if owner not in usage.native or ORIGINAL not in usage.native[owner]:
         return None
     came = original_usage(usage, owner)

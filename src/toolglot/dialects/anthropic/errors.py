@@ -154,7 +154,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _overflow_message(error: ApiError) -> str:
-    """The message of a context overflow, in this API's exact words if the counts are known: clients parse them."""
+    """Return the message of a context overflow, in this API's exact wording if the counts are known: clients parse it."""
     overflow = error.overflow or ContextOverflow()
     if OVERFLOW_WORDS.match(error.message.encode(errors="replace")):
         return error.message
@@ -184,7 +184,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def _status(error: ApiError) -> int:
-    """The status that this API uses for the error. Its own statuses, and a gateway's 502, stay unchanged."""
+    """Return the status that this API uses for the error. Its own statuses, and a gateway's 502, stay unchanged."""
     if error_status(error) == error.status and (
         error.native.get(NAME, {}).get("status") == error.status or (error.kind == "server" and error.status >= 500)
     ):

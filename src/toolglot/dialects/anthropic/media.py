@@ -76,7 +76,7 @@ def decode_text_document(block: Unknown) -> Block | None:
 
 
 def joined_text(content: Any) -> str | None:
-    """The text of a string or a list of text blocks. None for other content."""
+    """Return the text of a string or a list of text blocks. None for other content."""
     if isinstance(content, str):
         return content
     texts: list[str] = []

@@ -213,7 +213,7 @@ VERSIONS: dict[str, ApiVersion] = {
 
 
 def version_of(name: str) -> ApiVersion:
-    """The version of this date, or the latest one before it."""
+    """Return the version of this date, or the latest one before it."""
     return VERSIONS[max((known for known in VERSIONS if known <= name), default=min(VERSIONS))]
 
 

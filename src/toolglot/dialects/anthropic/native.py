@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def read_note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
-    """The note under this key, if it has this type. A client may have changed the notes that it sends back."""
+    """Return the note under this key, if it has this type. A client may have changed the notes that it sends back."""
     value = notes.get(key)
     return value if isinstance(value, kind) else None
 
@@ -62,7 +62,7 @@ def restore_members(wire: dict[str, Any], node: Node) -> dict[str, Any]:
 
 
 def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The kept members, without the notes on shape."""
+    """Return the kept members, without the notes on shape."""
     if "$dollar" in notes and not isinstance(notes["$dollar"], dict):
         notes = {key: value for key, value in notes.items() if key != "$dollar"}
     return native_members(notes)

@@ -36,7 +36,7 @@ _IN_DELTA = ("stop_details", "container")
 
 @lru_cache(maxsize=64)
 def _delta_head(index: int, kind: tuple[bytes, bytes]) -> bytes:
-    """The first bytes of each delta of a block. They are the same in all streams."""
+    """Return the first bytes of each delta of a block. They are the same in all streams."""
     return _DELTA % (index, *kind)
 
 

@@ -132,7 +132,7 @@ def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The service tier of the answer. The original usage also keeps it, for this dialect."""
+    """Return the service tier of the answer. The original usage also keeps it, for this dialect."""
     tier = original_usage(usage, NAME).get(_TIER)
     return TIERS.get(tier, tier) if isinstance(tier, str) else None
 

@@ -113,7 +113,7 @@ def restore_grounding(candidate: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_source(chunk: Any) -> dict[str, str] | None:
-    """The address and title of a chunk; None if it has no address."""
+    """Return the address and title of a chunk; None if it has no address."""
     for kind in _SOURCES if isinstance(chunk, dict) else ():
         source = chunk.get(kind)
         if isinstance(source, dict) and isinstance(url := source.get("uri"), str) and url:

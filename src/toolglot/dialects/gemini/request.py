@@ -79,7 +79,7 @@ def path(request: Request) -> str:
 
 @lru_cache(256)
 def _resource(model: str) -> str:
-    """The path of a model, up to the name of the method."""
+    """Return the path of a model, up to the name of the method."""
     if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     quoted = quote(model, safe="/-._~@")
@@ -239,7 +239,7 @@ def _decode_content(content: Content) -> Message:
 
 
 def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
-    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    """Return the role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
     if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
         return "assistant"
     return _ROLES.get(role, role)
@@ -323,7 +323,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _count_leading_system(request: Request) -> int:
-    """The number of leading messages that form the system instruction."""
+    """Return the number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index

@@ -32,7 +32,7 @@ def read_response(response: dict[str, Any] | None) -> tuple[str | None, bool | N
 
 
 def usual_shape(text: str | None, is_error: bool | None) -> ResponseShape:
-    """The shape of a result without a note."""
+    """Return the shape of a result without a note."""
     if is_error:
         return "error"
     return "object" if text is not None and _stands_alone(text) else "output"

@@ -311,7 +311,7 @@ class OpenApiReducer:
 
 
 def _allowed_types(schema: dict[str, Any]) -> tuple[list[str], bool]:
-    """The types that a schema allows, or else the type that its keywords imply; and whether null is allowed."""
+    """Return the types that a schema allows, or else the type that its keywords imply; and whether null is allowed."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     types = [name.upper() for name in names if isinstance(name, str)]

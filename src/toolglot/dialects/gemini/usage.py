@@ -38,7 +38,7 @@ _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The service tier of the answer. The original usage also keeps it, for this dialect."""
+    """Return the service tier of the answer. The original usage also keeps it, for this dialect."""
     traffic = original_usage(usage, NAME).get("trafficType")
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 

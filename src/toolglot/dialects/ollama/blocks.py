@@ -85,7 +85,7 @@ def _native_of_call(call: OllamaCall, *, of_answer: bool) -> Native:
 
 
 def _arguments_text(raw: Raw, where: str) -> str:
-    """The text of the arguments. Ollama's own server writes an object."""
+    """Return the text of the arguments. Ollama's own server writes an object."""
     try:
         text = sound_text(raw)
     except UnsoundError:
@@ -204,7 +204,7 @@ class OllamaMessageWriter:
         return "".join(self.texts)
 
     def members(self) -> dict[str, Any]:
-        """The members other than the text."""
+        """Return the members other than the text."""
         thinking = {"thinking": "\n\n".join(self.thoughts)} if self.thoughts else {}
         images = {"images": self.images} if self.images else {}
         return {**thinking, **images, **({"tool_calls": self.calls} if self.calls else {})}

@@ -75,8 +75,9 @@ def is_generate(request: Request | None) -> bool:
 
 
 def answer_without_model(request: Request) -> Response | None:
-    """The answer to a request without content. Clients send it to load a model (`ollama run` begins with it), and with
-    `keep_alive: 0` to unload it. None for other requests."""
+    """Return the answer to a request without content. Clients send it to load a model (`ollama run` begins with it),
+    and with `keep_alive: 0` to unload it. None for other requests.
+    """
     if any(message.content for message in request.messages if message.role != "system"):
         return None
     if request.messages and not is_generate(request):

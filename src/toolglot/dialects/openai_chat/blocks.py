@@ -89,7 +89,7 @@ _SHORT_CONTROL = 300
 
 
 def content_shape(content: ChatContent) -> str | None:
-    """The original form of a message's content, if its blocks do not show it."""
+    """Return the original form of a message's content, if its blocks do not show it."""
     if content is UNSET:
         return "absent"
     return "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
@@ -352,7 +352,7 @@ def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
 
 
 def encode_cache_control(node: Node) -> dict[str, Any]:
-    """The member `cache_control` of a node that was received with it."""
+    """Return the member `cache_control` of a node that was received with it."""
     control = native_of(node, NAME).get("$cache_control")
     return {"cache_control": control} if isinstance(control, dict) else {}
 
@@ -370,7 +370,7 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
 
 
 def own_members(block: Block) -> dict[str, Any]:
-    """The native members of this dialect on a block, without notes."""
+    """Return the native members of this dialect on a block, without notes."""
     return native_members(native_of(block, NAME))
 
 
@@ -463,7 +463,7 @@ def _with_note(block: Block, note: str) -> Block:
 
 
 def encode_repeated_call(calls: Iterable[ToolCall | Opaque]) -> dict[str, Any]:
-    """The member `function_call`, if it came next to `tool_calls` and repeated one of them."""
+    """Return the member `function_call`, if it came next to `tool_calls` and repeated one of them."""
     for call in calls:
         if isinstance(call, ToolCall) and native_of(call, NAME).get("$repeated"):
             return {"function_call": {"name": call.name, "arguments": arguments_text(call)}}
@@ -525,7 +525,7 @@ def _decode_call(
 
 
 def _note_if(condition: bool) -> bool | None:
-    """The value of a note that is stored only if it is true."""
+    """Return the value of a note that is stored only if it is true."""
     return condition or None
 
 
@@ -564,7 +564,7 @@ def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as JSON text, which the wire requires.
+    """Return the arguments as JSON text, which the wire requires.
 
     Empty arguments become the empty object, unless they came as \"\" or the call was cut before them.
     """

@@ -142,7 +142,7 @@ def _decode_full_message(message: ContentMessage) -> Message:
 
 
 def present_lists(message: ModelMessage) -> list[str]:
-    """The names of a message's non-empty members with calls and images. Nulls and empty lists are not decoded."""
+    """Return the names of a message's non-empty members with calls and images. Nulls and empty lists are ignored."""
     return [name for name in _TYPED_LISTS if getattr(message, name)]
 
 
@@ -330,7 +330,7 @@ def take_refusal(members: dict[str, Any]) -> Refusal:
 
 
 def reasoning_field_names(block: Thinking) -> tuple[str, ...]:
-    """The fields that hold the text of this reasoning."""
+    """Return the fields that hold the text of this reasoning."""
     notes = native_of(block, NAME)
     field = notes.get("$field", REASONING_FIELDS[0])
     if not block.text or field == THINKING_BLOCKS:  # the entries of `thinking_blocks` hold the text

@@ -90,7 +90,7 @@ FUNCTION_STATE = "$function_state"
 
 
 def function_state(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The member of `function` that holds state of the call, if there is any."""
+    """Return the member of `function` that holds state of the call, if there is any."""
     return {PROVIDER_FIELDS: fields[FUNCTION_STATE]} if FUNCTION_STATE in fields else {}
 
 
@@ -122,13 +122,13 @@ def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
 
 
 def thinking_text(entry: Mapping[str, Any]) -> str:
-    """The text of an entry of `thinking_blocks`."""
+    """Return the text of an entry of `thinking_blocks`."""
     text = entry.get("thinking")
     return text if isinstance(text, str) else ""
 
 
 def summary_text(entries: Iterable[Mapping[str, Any]]) -> str:
-    """The joined texts of the entries of `summary`."""
+    """Return the joined texts of the entries of `summary`."""
     return "".join(text for entry in entries if isinstance(text := entry.get("text"), str))
 
 
@@ -143,7 +143,7 @@ def unwrap_reasoning(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def details_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The state on a block, by the name of its message field."""
+    """Return the state on a block, by the name of its message field."""
     lists = {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
     return {**lists, **{field: fields[field] for field in SINGLE_FIELDS if fields.get(field)}}
 

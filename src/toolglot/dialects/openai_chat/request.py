@@ -358,7 +358,7 @@ def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, An
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The tier under its original name, if it is unchanged."""
+    """Return the tier under its original name, if it is unchanged."""
     came_as, tier = native_of(request, NAME).get("$tier"), request.service_tier
     if came_as is not None and GROQ_TIERS.get(came_as) == tier:
         tier = str(came_as)

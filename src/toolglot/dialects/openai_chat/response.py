@@ -297,7 +297,7 @@ def encode_logprobs(tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
 
 
 def _encode_choice_logprobs(response: Response) -> dict[str, Any]:
-    """The member `logprobs` of a choice, if there are any."""
+    """Return the member `logprobs` of a choice, if there are any."""
     if "$logprobs" in (notes := native_of(response, NAME)):
         return {"logprobs": notes["$logprobs"]}
     tokens = [token for block in response.content if type(block) is Text for token in block.logprobs]
@@ -355,12 +355,12 @@ def decode_finish_reason(word: str | None) -> StopReason:
 
 
 def decode_tier(tier: Any) -> str | None:
-    """The tier that served the request. It also stays with the native members."""
+    """Return the tier that served the request. It also stays with the native members."""
     return GROQ_TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
-    """The finish reason; the deprecated one for a client that uses the deprecated `functions`."""
+    """Return the finish reason; the deprecated one for a client that uses the deprecated `functions`."""
     if stop.reason == "tool_calls" and legacy:
         return "function_call"
     if stop.reason == "refusal" and Refusal not in map(type, content):

@@ -503,7 +503,7 @@ class ChatStreamDecoder:
 
     @staticmethod
     def _thinking_blocks_text(entries: Any) -> str:
-        """The text of `thinking_blocks`. Most servers repeat it in a reasoning field."""
+        """Return the text of `thinking_blocks`. Most servers repeat it in a reasoning field."""
         return "".join(map(thinking_text, entries)) if is_details(entries) else ""
 
     def _add_images(self, images: Any) -> None:

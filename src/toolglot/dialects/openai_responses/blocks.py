@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def own_members(node: Node | Opaque) -> dict[str, Any]:
-    """The native members of this dialect on a node, without notes."""
+    """Return the native members of this dialect on a node, without notes."""
     return native_members(native_of(node, NAME))
 
 
@@ -55,7 +55,7 @@ def default_members(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
 
 
 def missing_members(node: Wire, *names: str) -> list[str]:
-    """The given members, and the type, that the original does not have."""
+    """Return the given members, and the type, that the original does not have."""
     rest = node.rest
     if rest is UNSET:
         return [name for name in names if getattr(node, name) is UNSET]
@@ -64,7 +64,7 @@ def missing_members(node: Wire, *names: str) -> list[str]:
 
 
 def carried_members(node: Wire, *names: str) -> dict[str, Any]:
-    """The given members that are set, and the members that the type does not know."""
+    """Return the given members that are set, and the members that the type does not know."""
     fields = {name: value for name in names if (value := getattr(node, name)) is not UNSET}
     rest = node.rest
     if not rest:

@@ -89,7 +89,7 @@ def _drop_unfollowed(request: Request, context: Context) -> Request:
 
 
 def _is_item(block: Block) -> bool:
-    """Whether the block is sent as an item. Later passes omit empty text and opaque blocks of other dialects."""
+    """Tell whether the block is sent as an item. Later passes omit empty text and opaque blocks of other dialects."""
     if isinstance(block, Text):
         return bool(block.text.strip())
     return not isinstance(block, Opaque) or block.dialect == NAME

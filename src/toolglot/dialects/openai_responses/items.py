@@ -71,7 +71,7 @@ _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_up
 
 
 def item_type(item: dict[str, Any], where: str) -> str:
-    """The type of an item that may lack it; "" if its members do not imply one."""
+    """Return the type of an item that may lack it; "" if its members do not imply one."""
     kind = item.get("type")
     if kind is not None and not isinstance(kind, str):
         raise expected(f"{where}.type", "a string", kind)
@@ -123,7 +123,7 @@ def decode_reasoning(item: ReasoningItem) -> Thinking:
 
 
 def text_member(summary: Iterable[str], content: Iterable[str]) -> str:
-    """The member of a reasoning item that holds the readable text."""
+    """Return the member of a reasoning item that holds the readable text."""
     return "content" if any(content) and not any(summary) else "summary"
 
 
@@ -220,8 +220,8 @@ def _decode_unknown(item: Unknown) -> Message:
 
 
 def check_unknown_item(item: Unknown) -> dict[str, Any]:
-    """The members of an item of unknown type. Raises if its type is known but a member is missing, or if its type is
-    not a string.
+    """Return the members of an item of unknown type. Raises if its type is known but a member is missing, or if its
+    type is not a string.
     """
     value: dict[str, Any] = item.verbatim.value
     kind = value.get("type")
@@ -270,7 +270,7 @@ def decode_image_call(item: dict[str, Any]) -> Media:
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:
-    """Encode an image that was an item."""
+    """Encode an image that arrived as a separate item."""
     shown = native_of(block, NAME)[IMAGE_CALL]
     return {"type": "image_generation_call", "result": block.source.data, **shown, **own_members(block)}
 
@@ -400,8 +400,9 @@ def _report_cache(block: ToolCall | Thinking, where: str, receipt: Receipt) -> N
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as text. Empty ones become the empty object, unless they came as \"\" or the call was cut before
-    them."""
+    """Return the arguments as text. Empty ones become the empty object, unless they came as \"\" or the call was cut
+    before them.
+    """
     empty = not call.arguments.strip() and call.kind == "function" and call.complete
     return "{}" if empty and not native_of(call, NAME).get("$empty") else call.arguments
 

@@ -187,7 +187,7 @@ class ResponsesLinter:
 
 
 def _item_texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
-    """The texts of a whole item, by the keys of its deltas."""
+    """Return the texts of a whole item, by the keys of its deltas."""
     texts: dict[tuple[str, Any], Any] = {}
     kind = item.get("type")
     if kind == "function_call":

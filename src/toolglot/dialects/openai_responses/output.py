@@ -178,7 +178,7 @@ def _encode_plain(blocks: tuple[Block, ...], ids: ItemIds, *, cut: bool) -> list
 
 
 def original_item_id(block: Block) -> Any:
-    """The id that the block's item had when it was received."""
+    """Return the id that the block's item had when it was received."""
     if is_part(block):
         note = notes_of(block).get("$item")
         return note.get("id") if isinstance(note, dict) else None

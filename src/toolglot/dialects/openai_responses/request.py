@@ -333,7 +333,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The request body. Native members come before `input`, so that a longer history extends the bytes."""
+    """Return the request body. Native members come before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = native_members(notes)
     for name, _ in _unsupported_of(request):
@@ -439,7 +439,7 @@ def _split_instructions(request: Request) -> tuple[str | None, int]:
 
 
 def original_instructions(request: Request) -> str | None:
-    """The text of `instructions` that the request came with."""
+    """Return the text of `instructions` that the request came with."""
     messages = request.messages
     if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
         return None

@@ -222,8 +222,9 @@ def decode_stop(envelope: ResponseEnvelope, *, called: bool, refused: bool) -> S
 
 
 def repeat_request(request: Request | None) -> dict[str, Any]:
-    """The settings of the request that the response repeats. They are encoded once, because a stream writes them three
-    times."""
+    """Return the settings of the request that the response repeats. They are encoded once, because a stream writes them
+    three times.
+    """
     if request is None:
         return dict(_ENCODED_DEFAULTS)
     settings = replace(request, messages=(), tools=())
@@ -259,7 +260,7 @@ def _cached_settings(request: Request) -> dict[str, Raw]:
 
 
 def _repeat_settings(request: Request) -> dict[str, Raw]:
-    """The repeated settings of a request without conversation."""
+    """Return the repeated settings of a request without conversation."""
     said = request_fields(request, Receipt())
     return {
         name: _ENCODED_DEFAULTS[name] if said.get(name) is None else _encode_repeated(name, said[name])
@@ -334,7 +335,7 @@ def encode_unfinished(start: Start, repeats: dict[str, Any], output: list[Any], 
 
 
 def tier_member(tier: str | None) -> dict[str, Any]:
-    """The member `service_tier`, if the upstream reported it."""
+    """Return the member `service_tier`, if the upstream reported it."""
     return {} if tier is None else {"service_tier": tier}
 
 

@@ -448,7 +448,7 @@ def _item_content(kind: str, fields: dict[str, Any]) -> ItemContent:
 
 
 def _streamed_content(item: StreamItem) -> ItemContent:
-    """The streamed content of an item without a done event."""
+    """Return the streamed content of an item without a done event."""
     name = item.fields.get("name") if item.kind in CALL_FIELDS else None
     texts = [name, *(piece.buffer.text() for piece in item.pieces.values())]
     written = [text for text in texts if isinstance(text, str) and text]

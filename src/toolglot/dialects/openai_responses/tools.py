@@ -170,7 +170,7 @@ NO_ITEM_TOOLS = ItemTools(UNSET, ())
 
 
 def read_item_tools(item: AdditionalTools | ToolSearchOutput, where: str, document: bytes) -> ItemTools:
-    """The tools in an item of `input`."""
+    """Return the tools in an item of `input`."""
     if item.tools is UNSET:
         return NO_ITEM_TOOLS
     is_found = isinstance(item, ToolSearchOutput)
@@ -193,7 +193,9 @@ def _mark_item_tool(tool: Tool, *, is_found: bool) -> Tool:
 
 
 def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
-    """All tools, each once. A tool that was listed as deferred and later appears in an item is no longer deferred."""
+    """Return all tools, each once. A tool that was listed as deferred and later appears in an item is no longer
+    deferred.
+    """
     if not brought:
         return listed
     loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}
@@ -211,7 +213,7 @@ def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
-    """The member `tools`; None if there are none."""
+    """Return the member `tools`; None if there are none."""
     return DECLARED.write(request.tools, NAME, lambda lines: encode_tool_list(request.tools, lines), receipt)
 
 
@@ -296,7 +298,7 @@ def decode_choice(value: Any, where: str) -> ToolChoice:
 
 
 def _allowed_names(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
-    """The names of functions and custom tools in an allowed subset, and its other entries."""
+    """Return the names of functions and custom tools in an allowed subset, and its other entries."""
     names: list[str] = []
     others: list[Any] = []
     for tool in tools if isinstance(tools, list) else ():
@@ -308,7 +310,7 @@ def _allowed_names(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
 
 
 def encode_choice(request: Request, receipt: Receipt) -> Any:
-    """The value of `tool_choice`; None if there is none."""
+    """Return the value of `tool_choice`; None if there is none."""
     choice = request.tool_choice
     if choice is None:
         return None

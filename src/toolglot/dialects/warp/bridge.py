@@ -106,7 +106,7 @@ def _can_start_stream(event: Any) -> bool:
 
 
 def _count_unknown_bytes(message: Any) -> int:
-    """The number of bytes in unknown fields, at any depth."""
+    """Return the number of bytes in unknown fields, at any depth."""
     total, pending = 0, [message]
     while pending:
         current = pending.pop()

@@ -61,7 +61,7 @@ def _allowed_types(schema: Any, depth: int) -> frozenset[str]:
 
 
 def _find_keyword(schema: Any, keyword: str) -> Any:
-    """The value of a keyword in the schema itself, or else in the first branch that has it."""
+    """Return the value of a keyword in the schema itself, or else in the first branch that has it."""
     if not isinstance(schema, Mapping):
         return None
     return next((branch[keyword] for branch in _branches(schema) if keyword in branch), None)

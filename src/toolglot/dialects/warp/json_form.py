@@ -60,7 +60,7 @@ def to_json(message: Any) -> Any:
 
 
 def _struct_to_json(struct: Any, message: Any, key: str = "") -> Any:
-    """The JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
+    """Return the JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
     whole = restore_integers(read_struct(struct))
     value = whole.get(key) if key else whole
     is_ambiguous = isinstance(value, dict) and value.keys() == {PROTOBUF}

@@ -122,7 +122,7 @@ def _follow_path(message: Any, parents: Sequence[str]) -> Any:
 
 
 def text_at(message: Any, path: str) -> str | None:
-    """The text at this path. None if the path does not lead to a text.
+    """Return the text at this path. None if the path does not lead to a text.
 
     This does not change a oneof: reading an unset field gives its default.
     """

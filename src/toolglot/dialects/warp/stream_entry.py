@@ -60,7 +60,7 @@ class SideAction:
         """The name of the loss to report to other clients; empty if none."""
 
     def note(self) -> Any:
-        """The form of this action in the note `BEFORE`."""
+        """Return the form of this action in the note `BEFORE`."""
         return {EVENT: to_base64(self.data)} if self.is_event else to_base64(self.data)
 
 
@@ -79,7 +79,9 @@ def is_visible(path: str) -> bool:
 
 
 def kind_of(message: Any) -> str:
-    """`agent_output`, `agent_reasoning`, `call`, `shown` or `placeholder`; `aside` if it is not part of the answer."""
+    """Return `agent_output`, `agent_reasoning`, `call`, `shown` or `placeholder`; `aside` if it is not part of the
+    answer.
+    """
     kind = message.WhichOneof("message")
     if kind is None:
         return "placeholder"
@@ -264,7 +266,7 @@ class AnswerEntry:
         self.sent_count = 1 if emitted else 0
 
     def _affected_texts(self, paths: Sequence[str]) -> list[str]:
-        """The paths of the pieces, other than the main text, that a change at these paths affects."""
+        """Return the paths of the pieces, other than the main text, that a change at these paths affects."""
         others = [path for path in self.pieces if path != self.text_path]
         return [path for path in others if any(paths_overlap(path, other) for other in paths)]
 
@@ -281,17 +283,17 @@ class AnswerEntry:
         return fresh
 
     def other_fields(self) -> dict[str, Any]:
-        """The fields of the message other than the text."""
+        """Return the fields of the message other than the text."""
         self._write_others()
         return remaining_fields(self.message, _READ_FIELDS[self.kind])
 
     def block(self) -> Block:
-        """The block, without its text."""
+        """Return the block, without its text."""
         self._write_others()
         return decode_block(self.message)
 
     def whole(self) -> Any:
-        """The message with all its texts."""
+        """Return the message with all its texts."""
         self._write_texts(self.pieces)
         if self.text_path:
             self.pieces[self.text_path] = []
@@ -299,7 +301,7 @@ class AnswerEntry:
 
 
 def changed_paths(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
-    """The mask paths of the fields that differ."""
+    """Return the mask paths of the fields that differ."""
     paths: list[str] = []
     for name in sorted(before.keys() | after.keys()):
         first, second = before.get(name), after.get(name)
@@ -333,7 +335,7 @@ class EmittedText:
         self._length = 0
 
     def remainder_of(self, text: str) -> str | None:
-        """The part of this text after the emitted text. None if it does not begin with the emitted text."""
+        """Return the part of this text after the emitted text. None if it does not begin with the emitted text."""
         if len(text) < self._length:
             return None
         at = 0

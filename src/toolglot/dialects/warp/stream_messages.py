@@ -115,7 +115,7 @@ class StreamMessages:
             self._entries[number] = older
 
     def entries_between(self, task_id: str, first: str, last: str) -> Iterator[AnswerEntry]:
-        """The entries of a task's messages from `first` to `last`. Messages of earlier turns precede all entries."""
+        """Yield entries of a task's messages from `first` to `last`. Messages of earlier turns precede all entries."""
         begin, end = self._position(first), self._position(last)
         if begin is None or end is None:
             return

@@ -127,12 +127,12 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
 
 
 def arguments_of(struct: Any) -> str:
-    """The arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
+    """Return the arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
     return json.encode_text(restore_integers(read_struct(struct)))
 
 
 def unreadable_arguments(size: int) -> str:
-    """The text for arguments if only their size is known. It is invalid JSON."""
+    """Return the text for arguments if only their size is known. It is invalid JSON."""
     return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes that are stored for one answer."""
+"""Maximum bytes that are stored for one answer."""
 
 _SYSTEM = ("system", "developer")
 
@@ -85,7 +85,7 @@ class McpRounds:
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """The messages without system text, which may change between turns, for example with the date."""
+    """Return the messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
@@ -106,8 +106,9 @@ def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) ->
 
 
 def _find_ids(messages: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has served
-    calls in the client's own form."""
+    """Return the ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has
+    served calls in the client's own form.
+    """
     start = end
     while start and messages[start - 1].role == "assistant":
         start -= 1

@@ -144,7 +144,7 @@ def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
-    """Each server once. The request's own definition takes precedence over the alias.
+    """Yield each server once. The request's own definition takes precedence over the alias.
 
     Raises:
         FailedError: two servers have the same label, so that their tools could be confused.

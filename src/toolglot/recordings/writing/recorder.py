@@ -43,7 +43,7 @@ from toolglot.wire.incremental_json import join_bytes
 log = logging.getLogger("toolglot.recordings")
 
 MAX_PENDING = 128 * 1024 * 1024
-"""Bytes that wait to be written, of all exchanges together."""
+"""Maximum bytes that wait to be written, of all exchanges together."""
 ITEM_OVERHEAD = 512
 """Approximate memory in bytes of a queued item."""
 KEPT_OF_OVERSIZED = 64 * 1024

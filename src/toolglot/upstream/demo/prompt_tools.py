@@ -21,7 +21,7 @@ from toolglot.ir import Tool
 MAX_FAILURES = 200
 """Braces that turn out not to be JSON, after which the search stops, so that the work stays bounded."""
 MAX_NAME_DISTANCE = 20_000
-"""Characters before a schema that are searched for its name."""
+"""Maximum characters before a schema that are searched for its name."""
 HEADING = "# Tools\n"
 """Heading of toolglot's own prompts."""
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult
 
 MAX_WISH = 4000
-"""Characters of a wish that are read."""
+"""Maximum characters of a wish that are read."""
 
 _TAG = re.compile(r"<([A-Za-z]+(?:[-_][A-Za-z]+)+|INSTRUCTIONS)(?:\s[^<>]*)?>")
 """Agents wrap context in tags of several words: `<system-reminder>`, `<environment_context>`, `<session_context>`."""

@@ -72,5 +72,5 @@ _batches: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatch] = WeakKeyDict
 
 
 def write_batch_for(loop: asyncio.AbstractEventLoop) -> WriteBatch:
-    """All writers of a loop share one batch, or nothing could be batched."""
+    """Return the batch of a loop, which all its writers share."""
     return _batches.setdefault(loop, WriteBatch())

@@ -13,9 +13,9 @@ from toolglot.upstream.transport import UpstreamCall
 
 CODE = "no_recording"
 MAX_DIFFERENCES = 5
-"""Number of differences to list."""
+"""Maximum number of differences to list."""
 MAX_VALUE_CHARS = 80
-"""Characters of each value."""
+"""Maximum characters of each value."""
 UNSEEN = "only in what was redacted, or in what changes from run to run"
 
 
