@@ -58,7 +58,7 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
         self.may_forward = self.verbatim and self.client.name == self.upstream.name and self.upstream.upstream.forwards
 
     def new_context(self, receipt: Receipt, model: str, asked_model: str | None, *, prefix_repeats: bool) -> Context:
-        """Create the context of an exchange. `model` is the upstream's name of the model, `asked_model` the client's."""
+        """Create the context of an exchange. `model` is the upstream's name, `asked_model` the client's."""
         client, text, known = self.client, None, self._last
         if known is None or known.model != model:
             known = self._last = self._of_model(model)

@@ -154,7 +154,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _overflow_message(error: ApiError) -> str:
-    """Return the message of a context overflow, in this API's exact wording if the counts are known: clients parse it."""
+    """Return the message of a context overflow, in this API's exact wording if the counts are known."""
     overflow = error.overflow or ContextOverflow()
     if OVERFLOW_WORDS.match(error.message.encode(errors="replace")):
         return error.message
