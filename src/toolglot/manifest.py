@@ -59,7 +59,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     output_schema: str = ""
     """The member of a tool that holds the schema of its output, if there is one."""
     volatile: tuple[str, ...] = ("model",)
-    """Members of a request that say who asks, not what is asked: requests that differ only in them are the same."""
+    """Members of a request that identify the caller. Requests that differ only in them count as equal."""
     state: StateFields = StateFields()
     """Fields of its models' reasoning state."""
     aliases: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from toolglot.upstream.upstream import Upstream
 
 
 class Gateway:
-    """`before` is the gateway that this one replaces: what it learned about its upstreams is kept."""
+    """`before` is the gateway that this one replaces. Its knowledge about upstreams is kept."""
 
     def __init__(
         self, config: Config, upstreams: Mapping[str, Upstream], router: Router, before: Gateway | None = None

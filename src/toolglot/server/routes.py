@@ -44,7 +44,7 @@ class NoMatch(Struct, frozen=True, kw_only=True):
 
 
 def _routes_of(manifest: Manifest) -> Iterator[Route]:
-    """The routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
+    """Yield the routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
     for route in manifest.routes:
         yield route if route.action == "function" else replace(route, dialect=manifest.name)
 
@@ -238,4 +238,4 @@ def _rate_similarity(left: str, right: str) -> float:
 
 
 _MIN_PREFIX = 4
-"""Letters after which a beginning counts as similar."""
+"""Minimum letters of a common beginning that count as similar."""

@@ -1,4 +1,4 @@
-"""Requests whose settings have come before: only their conversation is decoded."""
+"""Decode only the conversation of a request whose settings are cached."""
 
 from __future__ import annotations
 

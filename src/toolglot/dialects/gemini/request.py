@@ -80,7 +80,7 @@ def path(request: Request) -> str:
 
 @lru_cache(256)
 def _resource(model: str) -> str:
-    """The path of a model, up to the name of the method."""
+    """Return the path of a model, up to the name of the method."""
     if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     quoted = quote(model, safe="/-._~@")
@@ -174,8 +174,9 @@ def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
-    are, while such metadata of other clients is dropped."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back
+    unchanged, while such metadata of other clients is dropped.
+    """
     if labels is UNSET:
         return None, None
     for key, value in labels.items():
@@ -235,7 +236,7 @@ def _decode_content(content: Content) -> Message:
 
 
 def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
-    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    """Return the role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
     if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
         return "assistant"
     return _ROLES.get(role, role)
@@ -263,7 +264,7 @@ def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Are two texts, or two thoughts, adjacent?"""
+    """Tell whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -321,7 +322,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _count_leading_system(request: Request) -> int:
-    """The number of leading messages that form the system instruction."""
+    """Return the number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index

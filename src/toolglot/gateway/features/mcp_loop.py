@@ -133,7 +133,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Whether the client named the server itself, in an API that has a form for approval requests."""
+    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -148,7 +148,7 @@ class McpRound:
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:
-        """The next events of the answer; None at its end."""
+        """Return the next events of the answer; None at its end."""
         if self._is_over:
             return None
         outcome: Outcome = None
@@ -414,7 +414,7 @@ class McpAnswer:
         return valid, others
 
     def _fingerprint(self, call: ServedCall, request_id: str) -> str:
-        """The client chooses the label; the fingerprint contains the configured server."""
+        """Return the fingerprint of a call. It contains the configured server, because the client chooses the label."""
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
