@@ -167,6 +167,11 @@ SECTIONS = (
             "database": '"/var/lib/toolglot/team.sqlite3"',
             "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
             "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
+            "admin_groups": '["platform"]',
+            "viewer_groups": '["engineering"]',
+            "proxy": '{ secret = "${TOOLGLOT_PROXY_SECRET:-none}", peers = ["10.0.0.5"] }',
+            "oidc": '{ issuer = "https://login.example", client_id = "toolglot", '
+            'client_secret = "${TOOLGLOT_OIDC_SECRET:-none}", redirect_url = "https://box.example/auth/callback" }',
             "spool": '"/var/lib/toolglot/spool"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },

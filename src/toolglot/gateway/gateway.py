@@ -49,6 +49,8 @@ class Gateway:
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
         team = self.config.team
         of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
+        of_upstreams.append(("" if team.oidc is None else team.oidc.client_secret,))
+        of_upstreams.append(("" if team.proxy is None else team.proxy.secret,))
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

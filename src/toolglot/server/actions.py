@@ -159,6 +159,12 @@ async def administer(service: Service, incoming: AsgiRequest, match: Match) -> N
     await admin_routes.administer(service, incoming, match)
 
 
+async def sign_in(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import sign_in as steps
+
+    await steps.sign_in(service, incoming, match)
+
+
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
     from toolglot.server import admin_routes
 
@@ -199,6 +205,7 @@ ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] 
     "metrics": show_metrics,
     "own_key": show_own_key,
     "admin": administer,
+    "sign_in": sign_in,
     "health": report_health,
     "ready": report_readiness,
     "welcome": show_welcome,

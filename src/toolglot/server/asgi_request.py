@@ -78,6 +78,12 @@ class AsgiRequest:
         """Credentials that the client sent in headers or query."""
         return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
 
+    @property
+    def peer(self) -> str | None:
+        """The address of the connection's other side."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
     def hide_in_error(self, error: ApiError) -> ApiError:
         """Remove credentials from an error: the client's own and those of the configuration."""
         return hide_in_error(error, (*self.gateway.secrets, *self.credentials))

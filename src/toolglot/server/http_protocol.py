@@ -35,6 +35,7 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.utils import get_remote_addr
 
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError, kind_of_status
@@ -359,6 +360,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.flow = self.flow or FlowControl(self.transport)
         if self.full:
             self.flow.pause_writing()
+        self.client = get_remote_addr(self.transport)
         super().on_message_begin()
         self.url = url
         self.headers += headers  # the scope refers to the same list

@@ -208,7 +208,7 @@ async def _run(
         _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
             resources.push_async_callback(_close_store, service.store)
-        await _open_team(service, started, environ, resources)
+        await _open_team(service, started, environ, transport, resources)
         service.recorder = _start_recording(started, service, options)
         if service.recorder is not None:
             resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
@@ -290,7 +290,11 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
 
 
 async def _open_team(
-    service: Service, started: StartedGateway, environ: Mapping[str, str], resources: AsyncExitStack
+    service: Service,
+    started: StartedGateway,
+    environ: Mapping[str, str],
+    transport: HttpTransport,
+    resources: AsyncExitStack,
 ) -> None:
     """Open the team's database, if there is a team, and follow its changes."""
     if not started.gateway.config.team.enabled:
@@ -298,7 +302,7 @@ async def _open_team(
     from toolglot.team.service import open_team  # most gateways have none
 
     try:
-        team = service.team = await open_team(started.gateway.config.team, environ)
+        team = service.team = await open_team(started.gateway.config.team, environ, transport)
     except StoreError as error:
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None

@@ -95,4 +95,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "INSERT INTO meta (name, value) VALUES ('key_version', 0), ('audit_seq', 0)",
     ),
+    (
+        """
+        CREATE TABLE sessions (
+            hash TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            role TEXT NOT NULL,
+            created BIGINT NOT NULL,
+            ends BIGINT NOT NULL
+        )
+        """,
+        "CREATE INDEX sessions_ends ON sessions (ends)",
+    ),
 )

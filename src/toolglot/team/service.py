@@ -15,6 +15,8 @@ from toolglot.team.counters import LocalCounters
 from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.directory import KeyDirectory
 from toolglot.team.ledger import Ledger
+from toolglot.team.people import ProviderAddresses
+from toolglot.upstream.transport import Transport
 
 FILE = "team.sqlite3"
 
@@ -25,6 +27,10 @@ class Team(Struct, eq=False):
     keys: KeyDirectory
     counters: LocalCounters
     ledger: Ledger
+    transport: Transport
+    """For calls to the identity provider."""
+    provider: ProviderAddresses | None = None
+    """Addresses of the identity provider, once they are known."""
 
     async def run(self) -> None:
         """Follow changes of the database, and save what is used, until cancelled."""
@@ -51,7 +57,7 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
     return Path(config.database).with_suffix(".spool") if config.database else _default_folder(environ) / "team.spool"
 
 
-async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
+async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: Transport) -> Team:
     """Raises `StoreError`: without its keys, no gateway may start."""
     database = await asyncio.to_thread(open_database, config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
@@ -62,4 +68,4 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
     except OSError as error:
         raise as_store_error(error) from None
     await ledger.adopt()  # budgets are right from the first request on
-    return Team(config, database, keys, counters, ledger)
+    return Team(config, database, keys, counters, ledger, transport)

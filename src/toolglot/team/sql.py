@@ -230,6 +230,29 @@ def touch_keys(used: Iterable[tuple[str, int]]) -> Operation[None]:
         yield "UPDATE keys SET last_used = $2 WHERE id = $1 AND (last_used IS NULL OR last_used < $2)", (key, at)
 
 
+# Sessions of people
+
+
+def begin_session(digest: str, name: str, role: str, at: int, ends: int) -> Operation[None]:
+    """Save a session, and remove those that have ended."""
+    yield "DELETE FROM sessions WHERE ends <= $1", (at,)
+    yield (
+        "INSERT INTO sessions (hash, name, role, created, ends) VALUES ($1, $2, $3, $4, $5)",
+        (digest, name, role, at, ends),
+    )
+    yield from _log(at, f"{role}:{name}", "session.begin", name, None, None)
+
+
+def find_session(digest: str, now: int) -> Operation[tuple[str, str] | None]:
+    """The name and the role of the person whose session this is; None if it has ended."""
+    rows = yield "SELECT name, role FROM sessions WHERE hash = $1 AND ends > $2", (digest, now)
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def end_session(digest: str) -> Operation[None]:
+    yield "DELETE FROM sessions WHERE hash = $1", (digest,)
+
+
 # Audit
 
 
