@@ -1,4 +1,4 @@
-"""The client's side of a translated stream: events in, bytes out, and how the stream ended."""
+"""The client's side of a translated stream: it encodes events to bytes and records how the stream ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClientStream:
-    """Encodes events for the client, tells the exchange's listener, and records the end of the stream.
+    """Encodes events for the client, notifies the exchange's listener, and records the end of the stream.
 
     - `broken`: the upstream's connection failed, or its stream ended in the middle of an answer.
     - `is_cut`: the caller must cut the client's connection to signal this: the client gets no error event, and its
@@ -99,8 +99,9 @@ class ClientStream:
             self.listen(events)
 
     def cuts_at(self, event: Event) -> bool:
-        """Whether the client's connection is cut in place of this event: its upstream broke off, and it is the error,
-        or the end of a truncated call, which clients must not take for a complete one."""
+        """Tell whether the client's connection is cut instead of sending this event: the upstream broke off, and the
+        event is the error, or the end of a truncated call, which clients must not treat as complete.
+        """
         shows_break = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
         if not (self.broken and self._cuts and shows_break):
             return False
@@ -121,7 +122,7 @@ class ClientStream:
             self.ended = True
 
     def hold_head(self, written: bytes) -> bytes:
-        """Prepend the held-back head; return nothing while only the head has come."""
+        """Prepend the held-back head. Returns nothing until more than the head has arrived."""
         if self._waits:
             self._head += written
             return b""

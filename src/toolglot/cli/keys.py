@@ -233,7 +233,7 @@ def _to_json(value: object) -> str:
 
 
 def _actor() -> str:
-    """The user who runs the command, for the audit log."""
+    """Return the user who runs the command, for the audit log."""
     try:
         return f"cli:{getpass.getuser()}"
     except (OSError, KeyError):

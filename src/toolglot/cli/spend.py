@@ -27,6 +27,7 @@ from toolglot.lint.report import visible
 from toolglot.prices import format_usd, to_decimal
 from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.reports import describe_spend
 from toolglot.team.service import open_database
 from toolglot.team.spend_plot import draw_spend
 from toolglot.team.sql import GROUPS, SpendRow
@@ -82,7 +83,7 @@ def spend(
         with open_output(plot, 0o644) as output:
             output.write(draw_spend(others[0], reports[1][1]))
     if form == "json":
-        click.echo(pretty_json(msgspec.json.encode([_describe(row, groups) for row in rows])))
+        click.echo(pretty_json(msgspec.json.encode([describe_spend(row, groups) for row in rows])))
     elif form == "csv":
         click.echo(_to_csv(rows, groups), nl=False)
     else:
@@ -109,29 +110,13 @@ def _read(file: Path | None, reports: Sequence[Any]) -> list[list[SpendRow]]:
 _COUNTS = ("requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 
 
-def _describe(row: SpendRow, groups: Sequence[str]) -> dict[str, Any]:
-    """A row by its public names. Input includes what was read from a cache or written to it."""
-    written = row.cache_write_tokens + row.cache_write_long_tokens
-    return {
-        **{group: getattr(row, group) for group in groups},
-        "requests": row.requests,
-        "input_tokens": row.fresh_tokens + row.cached_tokens + written,
-        "cached_tokens": row.cached_tokens,
-        "cache_write_tokens": written,
-        "output_tokens": row.output_tokens,
-        "cost_usd": msgspec.Raw(to_decimal(row.nano_usd).encode()),
-        "unpriced": row.unpriced,
-        "estimated": row.estimated,
-    }
-
-
 def _to_csv(rows: Sequence[SpendRow], groups: Sequence[str]) -> str:
     output = io.StringIO()
     names = (*groups, *_COUNTS, "cost_usd", "unpriced", "estimated")
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        described = {**_describe(row, groups), "cost_usd": to_decimal(row.nano_usd)}
+        described = {**describe_spend(row, groups), "cost_usd": to_decimal(row.nano_usd)}
         writer.writerow(_inert(described[name]) for name in names)
     return output.getvalue()
 
@@ -153,7 +138,7 @@ def _to_table(rows: Sequence[SpendRow], groups: Sequence[str]) -> list[str]:
 
 
 def _cells(row: SpendRow, groups: Sequence[str], title: str = "") -> tuple[str, ...]:
-    described = _describe(row, groups)
+    described = describe_spend(row, groups)
     names = [str(described[group]) for group in groups]
     if title:
         names[0] = title

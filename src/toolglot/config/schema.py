@@ -326,6 +326,10 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
     """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    admins: dict[str, Secret] = {}
+    """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
+    viewers: dict[str, Secret] = {}
+    """Credentials that may only read: keys, spend, the audit log and metrics."""
     spool: Annotated[str, Meta(min_length=1)] | None = None
     """Directory in which usage waits until it is in the database. Default: beside the database, or in the user's state
     directory."""
@@ -340,7 +344,8 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     changes, all keys become invalid."""
 
     def __repr__(self) -> str:
-        return _repr_without_secrets(self, dict.fromkeys(("database", "pepper"), HIDDEN))
+        operators = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("admins", "viewers")}
+        return _repr_without_secrets(self, {**dict.fromkeys(("database", "pepper"), HIDDEN), **operators})
 
 
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,6 @@
-"""The file that `toolglot config init` writes: every line is a comment, so that it changes nothing until it is edited.
-
-It is generated from the records, so that it has every setting with its docstring and its default. Settings without a
-default have an example here.
+"""Generate the file that `toolglot config init` writes. Every line is a comment, so that it has no effect until it is
+edited. The file is generated from the records, so that it has every setting with its docstring and default. Settings
+without a default have an example here.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ HEAD = """\
 
 
 class TemplateSection(Struct, frozen=True):
-    """A table of the file, or its top with no table; `examples` are in TOML."""
+    """A table of the file, or its top level if there is no name. `examples` are in TOML."""
 
     table: str
     record: type[Struct]
     examples: Mapping[str, str] = {}
     prose: str = ""
     only: tuple[str, ...] = ()
-    """The fields that are shown, where another section has the others."""
+    """The fields to show, if another section has the others."""
     without: tuple[str, ...] = ()
-    """Those that are not."""
+    """The fields to omit."""
 
 
 _HISTORY = {
@@ -166,6 +165,8 @@ SECTIONS = (
         TeamConfig,
         {
             "database": '"/var/lib/toolglot/team.sqlite3"',
+            "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
+            "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
             "spool": '"/var/lib/toolglot/spool"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },
@@ -185,7 +186,7 @@ SECTIONS = (
 
 
 def template() -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join([HEAD, *("\n".join([*_section(section), ""]) for section in SECTIONS)])
 
 
@@ -212,5 +213,5 @@ def _prose(text: str) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """A default; what is a string, a number or a truth in JSON is one in TOML too."""
+    """Format a default. JSON strings, numbers and booleans are also valid TOML."""
     return json.encode_text(value)

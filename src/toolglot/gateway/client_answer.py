@@ -52,7 +52,7 @@ class AnswerSource(Protocol):
         ...
 
     def note(self, context: FlowContext) -> None:
-        """Write the known facts about the answer into its record and its receipt."""
+        """Write the known facts about the answer to its record and receipt."""
         ...
 
     def close(self) -> None: ...
@@ -96,7 +96,7 @@ class ClientAnswer(Struct, eq=False):
     turn: ResponsesTurn | None = None
 
     def flow(self) -> Flow:
-        """The answer, from its preparation to its end."""
+        """Return the answer, from its preparation to its end."""
         return (yield from (yield from self.prepare()))
 
     def prepare(self) -> Steps[Flow]:
@@ -175,7 +175,7 @@ class ClientAnswer(Struct, eq=False):
 
 
 def continue_preparation(steps: Steps[Flow], command: Command) -> Flow:
-    """The flow of an answer whose preparation has to await something."""
+    """Return the flow of an answer whose preparation has to await something."""
     while True:
         outcome = yield command
         try:

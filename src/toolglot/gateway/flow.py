@@ -56,7 +56,7 @@ and Gemini has none."""
 
 
 class Stream(Protocol):
-    """`toolglot.streaming.StreamTranslation` is one."""
+    """The stream of a translation, for example `toolglot.streaming.StreamTranslation`."""
 
     @property
     def ended(self) -> bool: ...
@@ -66,7 +66,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` can return anything but None."""
+        """Whether `pending_retry` can return a value other than None."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Translation(Protocol):
     """One request and its answer, between a client and one target."""
 
     body: bytes
-    """The request as the upstream gets it first."""
+    """The first request for the upstream."""
     size: int
     """Size of the client's request in bytes. A thread processes large ones."""
     transport: Transport
@@ -300,7 +300,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                     breaker.settle(ticket, failure, now())
             error = refusal or describe(target, failure)
             failed.append((target.name, error))
-            # An upstream's cooldown is less informative than another upstream's error.
+            # The error of an open breaker is less informative than another upstream's error.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not should_fall_back(failure):
                 break
@@ -507,7 +507,7 @@ def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    """Tell whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
     collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 

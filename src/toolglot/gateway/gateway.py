@@ -19,7 +19,7 @@ from toolglot.upstream.upstream import Upstream
 
 
 class Gateway:
-    """`before` is the gateway that this one replaces: what it learned about its upstreams is kept."""
+    """`before` is the gateway that this one replaces. Its knowledge about upstreams is kept."""
 
     def __init__(
         self, config: Config, upstreams: Mapping[str, Upstream], router: Router, before: Gateway | None = None
@@ -27,7 +27,7 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.guard = Guard(config.server, needs_key=config.team.enabled)
+        self.guard = Guard(config.server, config.team)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
@@ -47,7 +47,8 @@ class Gateway:
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        of_upstreams += [mcp_secrets(self.config), (self.config.team.pepper,)]
+        team = self.config.team
+        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

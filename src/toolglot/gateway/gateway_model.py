@@ -168,7 +168,7 @@ class ModelRound(Struct, frozen=True, eq=False):
         return self._collectors[-1].take() if self._collectors else ()
 
     def end(self, result: Result) -> Sequence[Event]:
-        """The last events. Raises `FailedError`."""
+        """Return the last events. Raises `FailedError`."""
         context = self.context
         if isinstance(result, ApiError):
             raise FailedError(result, context.exchange)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolglot.gateway.gateway import Gateway
 
 MOST_MODELS = 64
-"""Routes of one head: clients choose the names of models."""
+"""Maximum routes of one head, because clients choose model names."""
 
 
 class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
@@ -46,10 +46,10 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     find_named_servers: Callable[[Request], ServedRequest] | None
     """Finds the MCP servers that a request names; None if it cannot name any, or if the upstream runs them."""
     answer_without_model: Callable[[Request], Response | None] | None
-    """Answers a request that no model needs to see; None if the upstream understands such requests."""
+    """Answers a request that needs no model; None if the upstream supports such requests."""
 
     def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
-        """Whether MCP servers may take part in the answer."""
+        """Tell whether MCP servers may take part in the answer."""
         if self.has_servers or MCP_SERVERS in headers:
             return True
         return self.find_named_servers is not None and bool(self.find_named_servers(request).servers)

@@ -1,4 +1,4 @@
-"""The targets of one request: how each is called, and how the request and its answer are translated for it."""
+"""The targets of one request: the call of each, and the translation of the request and its answer."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class RequestTargets(Struct, eq=False):
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
-        """Whether the request's tools and system text were sent recently. Recorded once for each target."""
+        """Tell whether the request's tools and system text were sent recently. Recorded once for each target."""
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
@@ -252,8 +252,9 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
-    does not count: the answer ends with it, even if all of it arrived at once."""
+    """Return the error at the beginning of a stream of this dialect; None if it begins normally. A call that cannot be
+    run does not count, because the answer ends with it, even if the whole stream arrived at once.
+    """
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -285,7 +286,7 @@ class ExchangeTranslation(Struct, eq=False):
     _hash_next: bytes | None
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
-    """The upstream has refused the request because of its tools, which are text now."""
+    """The upstream has refused the request because of its tools, which are now text."""
     _remedied: tuple[ApiError, ...] = ()
     """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0
@@ -438,7 +439,7 @@ class ExchangeTranslation(Struct, eq=False):
             self._targets.received.body = b""
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of the client's answer."""
+        """Return the headers of the client's answer."""
         return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 

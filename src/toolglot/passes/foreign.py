@@ -413,9 +413,10 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
 
 
 def _no_equivalent(target: str) -> str:
-    """The reason for a member that is not carried over. It does not name the source: servers accept members that their
-    API does not define, and a decoder keeps all of them. Text formats have no target name."""
-    return f"{target or 'the target'} has no known equivalent"
+    """Return the reason for a member that is not carried over. It does not name the source: servers accept members that
+    their API does not define, and a decoder keeps all of them. Text formats have no target name.
+    """
+    return f"{target or 'plain text'} has no known equivalent"
 
 
 def _foreign_reason(owner: str) -> str:

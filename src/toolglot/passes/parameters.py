@@ -105,7 +105,7 @@ def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
 
 
 def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
-    """Whether the model will reason, given the settings that `effort.fit` will leave in the request."""
+    """Tell whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning
@@ -121,7 +121,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
         return request
     if request.logprobs is None:
         return replace(request, logprobs=True)
-    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are asked for")
+    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are requested")
     return replace(request, top_logprobs=None)
 
 

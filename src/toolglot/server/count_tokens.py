@@ -28,7 +28,7 @@ from toolglot.upstream.upstream import Upstream
 UPSTREAM_TIMEOUT = 10.0
 """Seconds that an upstream has for its count. Agents count often, and an estimate is better than a wait."""
 MAX_REPLY_BYTES = 1024 * 1024
-"""Bytes of an upstream's reply, which is one number."""
+"""Maximum bytes of an upstream's reply, which is one number."""
 
 
 async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) -> None:

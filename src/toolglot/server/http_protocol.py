@@ -103,7 +103,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.in_head = True
         self._size = 0
         self._fields = 0
-        # Bytes given to the parser that no callback has reported, such as an endless header field.
+        # Bytes given to the parser that no callback has reported, for example an endless header field.
         self._unparsed = 0
         self._body_left: int | None = None  # the bytes to come of a body with a length
         self._chunks: ChunkScanner | None = None  # finds the end of a chunked body
@@ -112,7 +112,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # Unlike uvicorn's: the addresses of both ends are not looked up, and what only the ASGI app needs is made in
+        # Unlike uvicorn, this does not look up the addresses of both ends, and creates objects for the ASGI app only in
         # `_start`.
         self.connections.add(self)
         self.transport = transport
@@ -342,7 +342,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_answer_here(self) -> bool:
-        """Whether the request may be answered on this connection. If so, it is held until it is complete."""
+        """Tell whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":

@@ -44,12 +44,13 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
 
 
 class GatewayLogHandler(logging.StreamHandler[TextIO]):
-    """Writes the log. A class of its own, to find an earlier handler again."""
+    """Writes the log. A separate class, so that an earlier handler can be found."""
 
 
 def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
-    """Send the log to this stream, in the format of the request lines and without secrets: that of this package, and
-    warnings of others."""
+    """Send the log of this package, and warnings of others, to this stream, in the format of the request lines and
+    without secrets.
+    """
     handler = GatewayLogHandler(stream)
     handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
@@ -62,7 +63,7 @@ def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -
 
 
 def format_message(message: str, level: str = "info", **fields: str) -> str:
-    """Format something that is not from a logger as a JSON line like the others."""
+    """Format a message that is not from a logger as a JSON log line."""
     return json.encode_text({"time": now(), "level": level, "message": message, **fields})
 
 

@@ -96,7 +96,7 @@ def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """The URL of a listening socket."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -326,7 +326,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-    # Read on each use: a reload may change the secrets.
+    # Read on each use, because a reload may change the secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)

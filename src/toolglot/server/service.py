@@ -36,7 +36,7 @@ KEPT_CHARACTERS = 500
 
 
 DatedReceipt = tuple[float, dict[str, Any]]
-"""A receipt, and when it was kept, by the machine's monotonic clock, which all processes share."""
+"""A receipt, and its time by the machine's monotonic clock, which all processes share."""
 
 
 class RecentReceipts:
@@ -59,7 +59,7 @@ class RecentReceipts:
         return next((_encode_receipt(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
-        """The receipts of one owner, the newest first."""
+        """Return the receipts of one owner, the newest first."""
         return [receipt for _, receipt in self.latest_dated(owner, count)]
 
     def latest_dated(self, owner: str, count: int) -> list[DatedReceipt]:
@@ -104,7 +104,7 @@ class Peers(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Whether a process knew this approval request. It then forgets it."""
+        """Tell whether a process knew this approval request. It then forgets it."""
         ...
 
 
@@ -131,7 +131,7 @@ class Service(Struct, kw_only=True):
     peers: Peers | None = None
     """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The timer of all drivers."""
+    """The shared timer of all drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()
@@ -156,7 +156,7 @@ class Service(Struct, kw_only=True):
                 continue
 
     def snapshot(self, now: float) -> Snapshot:
-        """The metrics of this process. `now` is the time of the event loop's clock."""
+        """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
         resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}

@@ -53,7 +53,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     record: str | None = None
     """The folder for recordings."""
     replay_speed: ReplaySpeed | None = None
-    """How fast `replay:` upstreams answer."""
+    """Speed of `replay:` upstreams."""
     workers: int | None = None
     shares: int = 1
     """Number of serving processes. Each gets its share of the limits."""

@@ -37,8 +37,9 @@ class LineState:
         return self._opened > 0
 
     def on_mark(self) -> None:
-        """A mark that opens calls is inside backticks. Directly after them, what follows it is code too, up to their
-        end or to an empty line. A backtick elsewhere has no effect after the end of its line."""
+        """Handle a mark inside backticks. If it directly follows the backticks, the text after it is code too, up to
+        their end or an empty line. Other backticks have no effect after the end of their line.
+        """
         self._in_mark = self._in_mark or self._ticked
 
     def add(self, text: str) -> None:
@@ -79,8 +80,9 @@ class LineState:
             self._run = 0
 
     def _toggle_code(self, runs: list[int]) -> None:
-        """Runs of these numbers of backticks have ended: the first opens code, and the next one of the same length
-        closes it."""
+        """Handle runs of these numbers of backticks: the first opens code, and the next one of the same length closes
+        it.
+        """
         opened = self._opened
         for run in runs:
             if not opened:
@@ -115,7 +117,7 @@ class CodeFence:
         self._opening = True  # on the line of the innermost fence
 
     def passed(self, text: str) -> None:
-        """Text inside the block was passed on."""
+        """Record that text inside the block was passed on."""
         self._opening = self._opening and "\n" not in text
 
     def read(self, fence: str, *, opens: bool, line_start: bool) -> bool:

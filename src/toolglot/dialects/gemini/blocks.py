@@ -106,7 +106,7 @@ def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
 
 
 def parts_shape(content: Content | SystemInstruction) -> str | None:
-    """The note on `parts` if it is not an array."""
+    """Return the note on `parts` if it is not an array."""
     parts = content.parts
     return None if type(parts) is list else "absent" if parts is UNSET else "object"
 
@@ -150,7 +150,7 @@ def _decode_call(part: Part, call: GeminiFunctionCall) -> Block:
 
 
 def other_members(part: MediaPart, taken: str) -> dict[str, Any]:
-    """The members of a part other than `taken`, its data member: usually none, or a signature."""
+    """Return the members of a part other than `taken`, its data member: usually none, or a signature."""
     values = astuple(part)
     present = len(values) - values.count(UNSET)
     if present == 1:
@@ -161,7 +161,7 @@ def other_members(part: MediaPart, taken: str) -> dict[str, Any]:
 
 
 def whole_arguments(call: GeminiFunctionCall) -> Raw | None:
-    """The bytes of `args`. None if it is absent or null."""
+    """Return the bytes of `args`. None if it is absent or null."""
     args = call.args
     if args is UNSET or is_null(args):
         return None
@@ -171,14 +171,14 @@ def whole_arguments(call: GeminiFunctionCall) -> Raw | None:
 
 
 def partial_args(call: GeminiFunctionCall) -> Any:
-    """The pieces of streamed arguments: typed, or as untyped JSON if they do not fit the type."""
+    """Return the pieces of streamed arguments: typed, or as untyped JSON if they do not fit the type."""
     if call.partial_args is not UNSET:
         return call.partial_args
     return None if call.rest is UNSET else call.rest.get("partialArgs")
 
 
 def rest_of_call(call: GeminiFunctionCall, *taken: str) -> dict[str, Any]:
-    """The members of a call that the IR does not have, without `taken`."""
+    """Return the members of a call that the IR does not have, without `taken`."""
     is_plain = call.will_continue is UNSET and call.partial_args is UNSET and call.rest is UNSET
     rest = {} if is_plain else members_without(call, "id", "name", "args", *taken)
     if call.args is not UNSET and is_null(call.args):
@@ -233,7 +233,7 @@ def _make_media(part: MediaPart, member: str, inner: Blob | FileData, source: So
 
 
 def _implied_type(source: Source) -> str | None:
-    """The media type that a file's URI implies."""
+    """Return the media type that a file's URI implies."""
     if source.data.startswith(_VIDEO_PAGES):
         return "video/*"
     return None if source.kind == "base64" else media_type_of_url(source.data)
@@ -262,7 +262,7 @@ def add_nested_rest(native: Native, member: str, rest: dict[str, Any]) -> Native
 
 
 def own_members(block: Block, *nested: str) -> dict[str, Any]:
-    """The members of this dialect on a block, without notes on shape and without the nested rests."""
+    """Return the members of this dialect on a block, without notes on shape and without the nested rests."""
     notes = native_of(block, NAME)
     if not notes:
         return {}
@@ -288,7 +288,7 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
 
 
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Is this a cut call that Gemini itself sent? It goes back unchanged."""
+    """Tell whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

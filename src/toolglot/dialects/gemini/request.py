@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -79,7 +80,7 @@ def path(request: Request) -> str:
 
 @lru_cache(256)
 def _resource(model: str) -> str:
-    """The path of a model, up to the name of the method."""
+    """Return the path of a model, up to the name of the method."""
     if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     quoted = quote(model, safe="/-._~@")
@@ -111,7 +112,7 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     return replace(settings, messages=(*settings.messages, *_mark_pieces(messages)))
 
 
@@ -173,8 +174,9 @@ def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
-    are, while such metadata of other clients is dropped."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back
+    unchanged, while such metadata of other clients is dropped.
+    """
     if labels is UNSET:
         return None, None
     for key, value in labels.items():
@@ -234,25 +236,27 @@ def _decode_content(content: Content) -> Message:
 
 
 def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
-    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    """Return the role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
     if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
         return "assistant"
     return _ROLES.get(role, role)
 
 
-def _mark_pieces(messages: list[Message]) -> list[Message]:
+def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
     """Mark texts of the model that may continue in the next part or content with a note.
 
     A chat of the JavaScript SDK keeps every chunk of a streamed answer as a separate content. Other clients put the
     parts of all chunks into one content. For other APIs, such texts are joined without a separator.
     """
+    marked: list[Message] | None = None
     for at, message in enumerate(messages):
         if message.role == "assistant" and (_has_assistant_neighbor(messages, at) or _has_adjacent_texts(message)):
-            messages[at] = _mark_message_pieces(message)
-    return messages
+            marked = [*messages] if marked is None else marked
+            marked[at] = _mark_message_pieces(message)
+    return messages if marked is None else marked
 
 
-def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
+def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
     """Is the message before or after this one also from the model?"""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
@@ -260,7 +264,7 @@ def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Are two texts, or two thoughts, adjacent?"""
+    """Tell whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -318,7 +322,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _count_leading_system(request: Request) -> int:
-    """The number of leading messages that form the system instruction."""
+    """Return the number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index

@@ -139,7 +139,7 @@ _wrapped_answers = Decoder(_WrappedAnswer)
 
 
 def _unwrap_answer(answer: GeminiAnswer, data: bytes) -> bytes | None:
-    """The answer with the members next to it; None if it is not wrapped."""
+    """Return the answer with the members next to it; None if it is not wrapped."""
     if answer.candidates is not UNSET:
         return None
     try:
@@ -221,7 +221,7 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
 
 
 def rest_of_answer(answer: GeminiAnswer) -> dict[str, Any]:
-    """The members of an answer that the IR does not have."""
+    """Return the members of an answer that the IR does not have."""
     rest = _rest_of_answer(answer)
     if answer.usage_metadata is None:
         rest["usageMetadata"] = None
@@ -297,7 +297,7 @@ def _take_logprobs(
 
 
 def _take_grounding(candidate: dict[str, Any], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Turn the sources of the answer into citations of its texts. What they do not carry stays with the candidate."""
+    """Turn the sources of the answer into citations of its texts. The rest stays with the candidate."""
     text, starts = "", list[int | None]()
     for block in blocks:
         starts.append(len(text) if isinstance(block, Text) else None)
@@ -399,7 +399,7 @@ def parse_created_at(text: Any) -> int | None:
 
 
 def identity_members(model: str, response_id: str, created: int | None) -> dict[str, Any]:
-    """The model, id and creation time of a response, as far as they are known."""
+    """Return the model, id and creation time of a response, as far as they are known."""
     fields: dict[str, Any] = {}
     if model:
         fields["modelVersion"] = model
@@ -457,7 +457,7 @@ def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator
 
 
 def _citations_in_answer(blocks: tuple[Block, ...]) -> tuple[list[Citation], str]:
-    """All citations, with spans relative to the whole text of the answer; and that text."""
+    """Return all citations, with spans relative to the whole text of the answer; and that text."""
     citations: list[Citation] = []
     texts: list[str] = []
     length = 0
@@ -480,7 +480,7 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
 
 
 def _encode_finish(stop: Stop) -> str:
-    """The original reason if it is one of Gemini's, else the nearest one."""
+    """Return the original reason if it is one of Gemini's, else the nearest one."""
     usual = _FINISH_OF_REASON[stop.reason]
     raw = stop.raw
     if raw is None:

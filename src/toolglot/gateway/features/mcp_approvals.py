@@ -27,7 +27,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request waits for the store."""
 MAX_PENDING = 10_000
-"""Requests that a process remembers without a store. Beyond this the oldest is forgotten."""
+"""Maximum requests that a process remembers without a store. Beyond this the oldest is forgotten."""
 
 
 def fingerprint(request_id: str, server: str, tool: str, arguments: str) -> str:

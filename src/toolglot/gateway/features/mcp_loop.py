@@ -30,6 +30,7 @@ from toolglot.gateway.commands import (
     WholeAnswer,
     Write,
 )
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
 from toolglot.gateway.features.mcp_rounds import McpRounds
@@ -132,7 +133,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Whether the client named the server itself, in an API that has a form for approval requests."""
+    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -147,7 +148,7 @@ class McpRound:
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:
-        """The next events of the answer; None at its end."""
+        """Return the next events of the answer; None at its end."""
         if self._is_over:
             return None
         outcome: Outcome = None
@@ -245,14 +246,21 @@ class McpAnswer:
         except Exception as failure:
             yield from self._keep_progress()
             # Once something was written, only the stream itself can report the error.
-            if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
-                raise
-            return context.end(error)
+            if context.begun and (error := context.describe_failure(failure, context.record)) is not None:
+                return context.end(error)
+            if isinstance(failure, (FailedError, UpstreamError)) and self._has_changed_something:
+                failure.error = replace(failure.error, should_retry=False)
+            raise
         finally:
             self._runner.cancel()
             if self._loop.progress is not None:  # the client has left
                 now = context.environment.wall_clock()
                 self._rounds.remember_progress(self._request, self._loop.progress, now)
+
+    @property
+    def _has_changed_something(self) -> bool:
+        """Has a tool run that does more than read? An SDK that sends the request again would run it again."""
+        return any(each.ran and not each.served.offered.tool.read_only for each in self._loop.outcomes)
 
     def _answer_stream(self) -> Steps[StreamEnd]:
         yield from self._run_loop(self._write_events)
@@ -406,7 +414,7 @@ class McpAnswer:
         return valid, others
 
     def _fingerprint(self, call: ServedCall, request_id: str) -> str:
-        """The client chooses the label; the fingerprint contains the configured server."""
+        """Return the fingerprint of a call. It contains the configured server, because the client chooses the label."""
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 

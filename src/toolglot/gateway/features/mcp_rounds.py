@@ -30,7 +30,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes that are stored for one answer."""
+"""Maximum bytes that are stored for one answer."""
 
 MAX_RECENT_BYTES = 64 * 1024 * 1024
 """Bytes of failed answers that a process remembers. Beyond this the oldest is forgotten."""
@@ -178,7 +178,7 @@ def _read_progress(value: bytes | None, now: float) -> LoopProgress | None:
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """The messages without system text, which may change between turns, for example with the date."""
+    """Return the messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
@@ -199,8 +199,9 @@ def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) ->
 
 
 def _find_ids(messages: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has served
-    calls in the client's own form."""
+    """Return the ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has
+    served calls in the client's own form.
+    """
     start = end
     while start and messages[start - 1].role == "assistant":
         start -= 1

@@ -144,7 +144,7 @@ def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
-    """Each server once. The request's own definition takes precedence over the alias.
+    """Yield each server once. The request's own definition takes precedence over the alias.
 
     Raises:
         FailedError: two servers have the same label, so that their tools could be confused.
@@ -159,7 +159,7 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
 
 
 def why_unavailable(host: McpHost, server: str) -> str | None:
-    """Why a server is not available now; None if it is."""
+    """Return the reason why a server is not available; None if it is."""
     try:
         state = host.state(server)
     except KeyError:  # removed by a reload

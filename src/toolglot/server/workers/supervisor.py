@@ -66,7 +66,7 @@ _INITIAL_HANDLERS = {signal.SIGINT: signal.SIG_IGN, signal.SIGUSR2: signal.SIG_I
 
 
 class _SupervisedSlot:
-    """A worker's slot. `before` keeps serving while its successor, `child`, becomes ready."""
+    """A worker's slot. `before` continues to serve until its successor, `child`, is ready."""
 
     def __init__(self, number: int, listener: socket.socket) -> None:
         self.number = number
@@ -81,8 +81,8 @@ class WorkerSupervisor:
     """
     Args:
         listeners: the sockets, one for each worker.
-        work: what a worker does, in its own process, with its socket and its line; the exit status.
-        prepare: called before workers are replaced; False leaves them as they are.
+        work: runs a worker in its own process, with its socket and its line; returns the exit status.
+        prepare: called before workers are replaced; if it returns False, they are not replaced.
         on_ready: called once, when all workers serve.
         manager: notified when the workers reload or stop.
         drain: seconds that a worker's running requests have, unless it says otherwise.
