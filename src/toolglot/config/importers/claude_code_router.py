@@ -12,7 +12,7 @@ from toolglot.config.documents import Document
 from toolglot.config.importers.draft import Draft
 from toolglot.config.importers.environment import escape
 from toolglot.config.importers.source import ImportLog, NotTaken, SourceNode
-from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest, vendor_at
+from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest, dialect_of_address, vendor_at
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -146,16 +146,16 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
         if (enabled := provider.get("enabled")) is not None and enabled.value is False:
             provider.report("it is disabled")
             continue
-        dialect, problem = _dialect(provider)
-        if problem is not None:
-            provider.report(problem)
+        found = _find_dialect(provider, address)
+        if found is None:
             continue
         key_node = next((node for each in _KEYS if (node := provider.get(each)) is not None), None)
         key = None if key_node is None else provider.text(str(key_node.path[-1]))
         request = UpstreamRequest(
             label=name,
+            keeps_label=True,
             vendor=vendor_at(address) or _local_vendor(name, address),
-            dialect=dialect,
+            dialect=found,
             base_url=address,
             address_source=next(node for each in _ADDRESSES if (node := provider.get(each)) is not None),
             key=key,
@@ -188,29 +188,46 @@ def _local_vendor(name: str, address: str) -> str | None:
     return known.get(name.lower()) if is_loopback(host) else None
 
 
-def _dialect(provider: SourceNode) -> tuple[str, str | None]:
-    """The provider's API, by its transformers; and why it cannot be used, if so."""
-    transformer = provider.get("transformer")
+def _find_dialect(provider: SourceNode, address: str) -> str | None:
+    """The provider's API: by the end of its address, or else by its type or transformers. None: the provider is
+    reported."""
+    by_address = dialect_of_address(address)
     kind = provider.get("type")
-    dialect = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else "openai_chat"
-    if not dialect:
-        return dialect, "toolglot serves none of the APIs of this provider"
-    if kind is not None and isinstance(kind.value, str):
+    by_type = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else None
+    if by_type == "":
+        provider.report("toolglot serves none of the APIs of this provider")
+        return None
+    if kind is not None and by_type is not None:
         kind.take()
+    by_transformer, is_known = _read_transformers(provider)
+    if by_transformer is None and not is_known and by_address is None:
+        provider.report("a transformer that toolglot does not have decides what this provider's API is")
+        return None
+    found = by_address or by_type or by_transformer
+    if found is None:
+        provider.note("the address has no path of an API: the one of Chat Completions is added to it")
+    return found or "openai_chat"
+
+
+def _read_transformers(provider: SourceNode) -> tuple[str | None, bool]:
+    """The API that the transformers of a provider mean, and whether all of them are known. Reports those that have no
+    equivalent."""
+    transformer = provider.get("transformer")
+    dialect: str | None = None
+    is_known = True
     for scope in transformer.members().values() if transformer is not None else ():
         for use in scope.elements() if scope.path[-1] == "use" else _uses(scope):
             named = use.elements()[0] if use.elements() else use
             row = TRANSFORMERS.get(named.value.lower()) if isinstance(named.value, str) else None
-            if isinstance(named.value, str) and named.value.lower().startswith("vertex"):
-                return dialect, "Vertex AI is not among the vendors"
             if row is None:
+                is_known = False
                 use.report("toolglot has no transformer of this kind; `quirks` describe what a model supports")
             elif row.reason:
                 use.report(row.reason)
             else:
                 dialect = row.dialect or dialect
                 named.take()  # its options, if any, remain and are reported
-    return dialect, None
+    return dialect, is_known
 
 
 def _uses(scope: SourceNode) -> list[SourceNode]:

@@ -173,5 +173,8 @@ def _parser(
 ) -> Callable[[str, str], tuple[object, Mapping[tuple[str | int, ...], tuple[int, int]]]]:
     from toolglot.config import yaml_document  # not needed by a gateway whose configuration is TOML
 
-    is_json = file.suffix.lower() in (".json", ".json5", ".jsonc") or text.lstrip().startswith(("{", "/"))
+    suffix = file.suffix.lower()
+    is_json = suffix in (".json", ".json5", ".jsonc") or (
+        suffix not in (".yaml", ".yml") and text.lstrip().startswith(("{", "//", "/*"))
+    )
     return json_document.parse_json5 if is_json else yaml_document.parse

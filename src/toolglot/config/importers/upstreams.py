@@ -31,6 +31,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
 
     label: str
     """The source's name for it."""
+    keeps_label: bool = False
+    """Users know the server by this name."""
     vendor: str | None
     dialect: str | None = None
     """The dialect that the source uses; None: the vendor's."""
@@ -106,15 +108,16 @@ class UpstreamPool:
 
 
 def _stem(request: UpstreamRequest, vendor: Vendor | None, base_url: str | None) -> str:
-    if vendor is not None:
+    if vendor is not None and not request.keeps_label:
         return vendor.name
-    if is_loopback(_host(base_url or "")):
+    if not request.keeps_label and is_loopback(_host(base_url or "")):
         return "local"
     clean = "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in request.label
     )
     clean = clean.strip("._-") or "upstream"
-    return f"{clean}-compatible" if clean in VENDORS else clean
+    is_other = clean in VENDORS and (vendor is None or vendor.name != clean)
+    return f"{clean}-compatible" if is_other else clean
 
 
 def _host(url: str) -> str:
@@ -130,6 +133,12 @@ def vendor_at(url: str | None) -> str | None:
     return next(
         (v.name for v in VENDORS.values() if v.base_url and not v.is_local and host and _host(v.base_url) == host), None
     )
+
+
+def dialect_of_address(url: str) -> str | None:
+    """The dialect of an address that has the path of an endpoint."""
+    ends = ((dialect, end) for dialect, known in _SUFFIXES.items() for end in known)
+    return next((dialect for dialect, end in ends if url.rstrip("/").endswith(end)), None)
 
 
 def shorten_address(url: str | None, dialect: str) -> str | None:
