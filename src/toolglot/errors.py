@@ -348,6 +348,12 @@ def truncated(detail: str = "") -> ApiError:
     return ApiError(kind="server", status=502, code=TRUNCATED, message=message, is_broken_off=True)
 
 
+def spliced() -> ApiError:
+    """The error for a stream into which a proxy has written two answers: it lost its upstream and asked again. Read as
+    one answer, text would come twice, and calls would run twice."""
+    return truncated("another answer begins in the same stream")
+
+
 NAMELESS = "a call without a name"
 MALFORMED_CALL = "malformed_tool_call"
 

@@ -180,6 +180,11 @@ class Fold:
         logprobs = self._logprobs.pop(close.index, ())
         self._blocks[close.index] = closed(self._blocks[close.index], "".join(pieces), close, logprobs)
 
+    @property
+    def content(self) -> tuple[Block, ...]:
+        """The blocks so far. An open one does not have its text yet."""
+        return tuple(self._blocks.values())
+
     def response(self) -> Response:
         """Build the response. A block that is still open counts as truncated.
 
@@ -199,7 +204,7 @@ class Fold:
             created=self._start.created,
             completed=self._finish.completed,
             service_tier=self._finish.service_tier or self._start.service_tier,
-            content=tuple(self._blocks.values()),
+            content=self.content,
             stop=self._finish.stop,
             usage=usage,
             native=merge_native(self._start.native, self._finish.native),
@@ -225,7 +230,13 @@ def unfold(response: Response) -> Iterator[Event]:
     """Yield the shortest stream of events that folds into this response."""
     start, finish = ends(response)
     yield start
-    for index, block in enumerate(response.content):
+    yield from unfold_content(response.content)
+    yield finish
+
+
+def unfold_content(content: Iterable[Block]) -> Iterator[Open | Delta | Close]:
+    """The same for the content of a response."""
+    for index, block in enumerate(content):
         match block:
             case Text(text=text, citations=citations, logprobs=logprobs):
                 yield Open(index, replace(block, text="", citations=(), logprobs=()))
@@ -245,7 +256,6 @@ def unfold(response: Response) -> Iterator[Event]:
             case _:
                 yield Open(index, block)
                 yield Close(index=index)
-    yield finish
 
 
 class Checker:

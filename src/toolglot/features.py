@@ -80,7 +80,8 @@ OTHER_FORMS = next(_bit)
 
 # Ids of calls and results
 ODD_IDS = next(_bit)
-"""Ids that are missing, used twice, or not plain (`takes_plain_ids`)."""
+"""Ids that are missing, used twice, or not plain (`takes_plain_ids`). If all are missing and order pairs the results
+with their calls (`ToolHistory.is_without_ids`), this is not set."""
 
 # Order of messages
 UNPAIRED = next(_bit)
@@ -273,7 +274,7 @@ def _of_ids(history: ToolHistory, bits: int) -> int:
     is_paired = not bits & UNPAIRED
     used = history.find_ids(is_paired=is_paired)
     if not history.has_own_ids:
-        return ODD_IDS | UNPAIRED
+        return 0 if is_paired and history.pair_without_ids() else ODD_IDS | UNPAIRED
     joined = " ".join(used)
     is_plain = is_paired and joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
     return 0 if is_plain else ODD_IDS

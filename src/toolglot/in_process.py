@@ -469,15 +469,16 @@ def _stream_types(library: ModuleType) -> tuple[Any, Any]:
     retry, and its second answer continues the stream.
     """
 
+    broken = (library.TransportError, library.DecodingError)
+
     def end(translation: StreamTranslation, error: Exception) -> bytes:
-        if translation.is_cut:
-            raise error
         message = f"The upstream's stream broke off: {error or type(error).__name__}"
         return _break_off(translation, message, timed_out=isinstance(error, library.TimeoutException))
 
-    def require_end(translation: StreamTranslation) -> None:
+    def require_end(translation: StreamTranslation, error: Exception | None) -> None:
+        """Raise where the client expects a broken connection: the error that broke the upstream's, if there is one."""
         if translation.is_cut:
-            raise library.RemoteProtocolError("The upstream's stream ended in the middle of an answer")
+            raise error or library.RemoteProtocolError("The upstream's stream ended in the middle of an answer")
 
     class Base:
         def __init__(self, translation: StreamTranslation, answer: Any, sent: _SentExchange, send: Any) -> None:
@@ -488,7 +489,7 @@ def _stream_types(library: ModuleType) -> tuple[Any, Any]:
 
     class SyncStream(Base, library.SyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
-            translation = self._translation
+            translation, failure = self._translation, None
             try:
                 yield from self._read_answer()
                 while translation.pending_retry is not None:
@@ -499,10 +500,11 @@ def _stream_types(library: ModuleType) -> tuple[Any, Any]:
                         yield from self._read_answer()
                     elif data := self.refuse_retry(reply):
                         yield data
-            except library.TransportError as error:
+            except broken as error:
+                failure = error
                 if data := end(translation, error):
                     yield data
-            require_end(translation)
+            require_end(translation, failure)
 
         def _read_answer(self) -> Iterator[bytes]:
             translation = self._translation
@@ -520,7 +522,7 @@ def _stream_types(library: ModuleType) -> tuple[Any, Any]:
 
     class AsyncStream(Base, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            translation = self._translation
+            translation, failure = self._translation, None
             try:
                 async for data in self._read_answer():
                     yield data
@@ -533,10 +535,11 @@ def _stream_types(library: ModuleType) -> tuple[Any, Any]:
                             yield data
                     elif data := self.refuse_retry(reply):
                         yield data
-            except library.TransportError as error:
+            except broken as error:
+                failure = error
                 if data := end(translation, error):
                     yield data
-            require_end(translation)
+            require_end(translation, failure)
 
         async def _read_answer(self) -> AsyncIterator[bytes]:
             translation = self._translation

@@ -344,6 +344,17 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
     return Usage(**counts, is_split_estimated=first.is_split_estimated or second.is_split_estimated)
 
 
+def usage_after(whole: Usage | None, first: Usage | None) -> Usage | None:
+    """The usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
+    if whole is None or first is None:
+        return whole
+    counts: dict[str, Any] = {}
+    for name in COUNTS:
+        total, before = getattr(whole, name), getattr(first, name)
+        counts[name] = total if total is None or before is None else total - before
+    return Usage(**counts, is_split_estimated=whole.is_split_estimated)
+
+
 def format_tokens(usage: Usage) -> str:
     """Format input and output counts: `12+7 tokens`."""
     counts = (usage.input_tokens, usage.output_tokens)
@@ -397,3 +408,11 @@ INSTRUCTION: Native = {OURS: {"$instruction": True}}
 
 def is_instruction(block: Block) -> bool:
     return "$instruction" in native_of(block, OURS)
+
+
+CONTINUES: Native = {OURS: {"$continues": True}}
+"""Mark of a tool result that another one of the same call follows."""
+
+
+def continues(result: ToolResult) -> bool:
+    return "$continues" in native_of(result, OURS)

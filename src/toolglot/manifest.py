@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ class Route(Struct, frozen=True):
     """The client's dialect; None if its headers determine it."""
     open: bool = False
     """Answered without a key."""
+    role: Literal["client", "monitor", "viewer", "admin"] = "client"
+    """Who may use it where a team has keys of its own. Viewers read what admins may change. Keys of the configuration
+    may monitor."""
     reserved: bool = False
     """Answered even if the server is at its limit of connections or requests, for monitoring."""
     function: str = ""

@@ -112,6 +112,16 @@ class StreamTranslation:
         return self._client.usage
 
     @property
+    def characters(self) -> int:
+        """Characters of the answer so far."""
+        return self._client.characters
+
+    @property
+    def service_tier(self) -> str | None:
+        """The service tier that the upstream reports, even if the client's API has none."""
+        return self._chain.service_tier or self._client.service_tier
+
+    @property
     def stop(self) -> Stop | None:
         """Why the answer ended; set once the stream has ended without an error."""
         return self._client.stop

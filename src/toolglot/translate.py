@@ -11,6 +11,7 @@ bytes are forwarded unchanged, except for the model's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolglot.capabilities import Capabilities
@@ -46,7 +47,7 @@ from toolglot.passes.origins import Origins
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler, is_nameless
-from toolglot.passes.whole_answer import keeps_content
+from toolglot.passes.whole_answer import restore_content
 from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
@@ -456,9 +457,11 @@ class ExchangeCore:
         """Run the event passes over a non-streamed response."""
         context, client, upstream = self._context, self.client, self.upstream
         reader = None if context.text is None else self.reader(whole=True)
-        if reader is None and keeps_content(response, context, client, upstream):
-            tier = Reporter(client, upstream, self.receipt).whole(response)
-            return self._labeller(response).whole(response, tier)
+        if reader is None:
+            labeller = self._labeller(response)
+            content = restore_content(response, context, client, upstream, partial(labeller.id_of, response))
+            if content is not None:
+                return labeller.whole(response, content, Reporter(client, upstream, self.receipt).whole(response))
         accumulator = Fold()
         for event in through(self.event_passes(reader, response), tuple(unfold(response))):
             accumulator.add(event)

@@ -7,7 +7,7 @@ from random import Random
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.recordings.linear_regex import LinearPattern, PatternError
@@ -32,7 +32,6 @@ SAME = [
 
 @pytest.mark.parametrize("pattern", SAME)
 @given(text=st.text('abcdx 01234@.-skSECRETx:="foobarp\n', max_size=40))
-@settings(max_examples=25, deadline=None)
 def test_a_pattern_finds_what_re_finds(pattern: str, text: str) -> None:
     found = [(each.start, each.end) for each in LinearPattern(pattern).find(text)]
     assert found == [match.span() for match in re.finditer(pattern, text)]

@@ -65,7 +65,8 @@ def test_a_key_is_asked_for_and_its_models_are_enforced_for_every_dialect(site: 
     secret = site.create(f"of-{client}", "--model", "ali*")
     assert ask(site.process, client, "tg_wrong")[0] == 401
     for _ in range(3):  # looked up, known, with a known head
-        assert ask(site.process, client, secret)[0] == 200
+        status, body = ask(site.process, client, secret)
+        assert status == 200, body
     status, body = ask(site.process, client, secret, model="demo")
     assert status == 403
     assert f"The key of-{client} may not use the model 'demo'" in json.dumps(json.loads(body))

@@ -17,12 +17,12 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 from msgspec import Struct
 
 from toolglot.agent.merge import HeldBlock, RoundMerger
-from toolglot.agent.round_report import MoveState, RoundReport, complete_blocks, order_round, words_first
+from toolglot.agent.round_report import MoveState, RoundReport, order_round, words_first
 from toolglot.agent.runner import CallOutcome, ServedToolCall, ToolRunner
 from toolglot.agent.tool_results import failed_result
 from toolglot.agent.toolbox import OfferedTool, Toolbox
 from toolglot.config.schema import McpConfig
-from toolglot.events import Event, Finish
+from toolglot.events import Event, Finish, unfold_content
 from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, ToolResult, Usage, replace
 from toolglot.tools.served import CallReporter, ServedCall
 
@@ -76,6 +76,15 @@ class LoopReporting(Struct, frozen=True, kw_only=True):
     move_state: MoveState | None = None
 
 
+class LoopProgress(Struct, frozen=True):
+    """What an answer has done up to the end of a round: the messages that follow its request, and the content that its
+    client has. If the answer fails later, a repeated request continues here, and no tool runs twice."""
+
+    messages: tuple[Message, ...]
+    shown: tuple[Block, ...]
+    asks: bool
+
+
 class ToolLoop:
     """One run of the loop, for one request.
 
@@ -100,6 +109,8 @@ class ToolLoop:
         """Calls to served tools that did not run, because the model was cut off or had no round left."""
         self.asks = False
         """The client approves calls, so its own history contains the data that the model needs again."""
+        self.progress: LoopProgress | None = None
+        """Set after calls have run, until the last round has ended."""
 
     @property
     def seen(self) -> tuple[Block, ...]:
@@ -155,19 +166,25 @@ class ToolLoop:
         approved: Sequence[ServedCall] = (),
         first: Sequence[Block] = (),
         unapproved: Sequence[ServedCall] = (),
+        earlier: LoopProgress | None = None,
     ) -> LoopSteps[None]:
         """Yield the steps of the whole answer. `approved` are calls without results at the end of the request, which
         run before the model call. `unapproved` are those with an invalid approval. `first` are the first blocks of the
-        answer.
+        answer. `earlier` is the progress of a failed answer to the same request.
         """
         request = self._with_tools(request)
-        self._merge.insert(complete_blocks(first), {})
+        asked = len(request.messages)
+        self._merge.insert(tuple(unfold_content(first)), {})
         self.asks = bool(approved or unapproved)
+        if earlier is not None:
+            request = self._resume(request, earlier)
         if approved or unapproved:
             request = yield from self._run_approved(request, approved, unapproved)
         for number in range(1, self._limits.rounds + 1):
             is_last = number == self._limits.rounds or self._clock() > self._deadline + self._runner.waited
             self._merge.begin()
+            if len(request.messages) > asked:
+                self.progress = LoopProgress(request.messages[asked:], self._merge.shown, self.asks)
             events = yield CallModel(_without_choice(request) if is_last else request)
             while events is not None:
                 events = yield self._merge.feed(events)
@@ -180,10 +197,17 @@ class ToolLoop:
             entries = yield from self._plan_report(content, served, waiting, is_over)
             yield from self._serve(served, entries)
             if is_over:
+                self.progress = None
                 yield self._merge.release()
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
+
+    def _resume(self, request: Request, earlier: LoopProgress) -> Request:
+        """Return the request with what an earlier answer to it has done. This answer begins with the same content."""
+        self._merge.insert(tuple(unfold_content(earlier.shown)), {})
+        self.asks, self.rounds = earlier.asks, [*earlier.messages]
+        return replace(_without_forced_choice(request), messages=(*request.messages, *earlier.messages))
 
     def _with_tools(self, request: Request) -> Request:
         choice = request.tool_choice

@@ -33,8 +33,8 @@ class HeldBlock(Struct):
 
 
 class RoundMerger:
-    """Feed it each round's events between `begin` and the round's end. `serves` identifies served calls; `holds`: a
-    round is held back from its first served call on."""
+    """Feed it each round's events between `begin` and the round's end, one block at a time as encoders get them.
+    `serves` identifies served calls; `holds`: a round is held back from its first served call on."""
 
     def __init__(self, serves: Callable[[ToolCall], bool], *, holds: bool = False) -> None:
         self._serves = serves
@@ -165,6 +165,16 @@ class RoundMerger:
     def end(self, finish: Finish) -> list[Event]:
         """Return the last event, with the usage of all rounds."""
         return self._emit([replace(finish, usage=self.usage)])
+
+    @property
+    def shown(self) -> tuple[Block, ...]:
+        """What the client has so far, or gets as soon as the answer begins; complete between rounds."""
+        if self._started:
+            return self._seen.content
+        opening = Fold()
+        for event in self._opening:
+            opening.add(event)
+        return opening.content
 
     def seen(self) -> tuple[Block, ...]:
         """Return all content that the client received, once the last event has arrived."""

@@ -6,17 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from toolglot.agent.merge import HeldBlock, RoundMerger
-from toolglot.events import Close, Event, Open
+from toolglot.events import Close, Event, Open, unfold_content
 from toolglot.ir import Block, ToolCall, ToolResult
 from toolglot.tools.served import CallReporter, ReportPiece, ServedCall
 
 MoveState = Callable[[Block], Block | None]
 """Convert state after its call to the form before it; None for any other block."""
-
-
-def complete_blocks(blocks: Iterable[Block]) -> list[ReportPiece]:
-    """Return blocks without deltas, as pieces."""
-    return [piece for number, block in enumerate(blocks) for piece in (Open(number, block), Close(index=number))]
 
 
 def order_round(
@@ -84,7 +79,7 @@ class RoundReport:
                     self._entries.popleft()
                 seen += [] if self._reporter is None else self._insert(self._reporter.begin(calls))
             else:
-                seen += self._merge.insert(complete_blocks([entry]), {})
+                seen += self._merge.insert(tuple(unfold_content([entry])), {})
         return seen
 
     def progress(self, call: ServedCall, message: str) -> list[Event]:

@@ -107,7 +107,8 @@ class ServerSupervisor:
         )
 
     async def wait_settled(self) -> None:
-        """Wait until the server is ready or has failed, up to its start timeout."""
+        """Wait until the server is ready or has failed, up to its start timeout. A server that has died is waited for
+        only if its restart comes soon."""
         try:
             async with asyncio.timeout(self.config.start_timeout):
                 await self._settled.wait()
@@ -208,6 +209,8 @@ class ServerSupervisor:
 
     def _on_death(self, why: str, delay: float) -> None:
         self._state, self._why = "waiting", self.clean(why)
+        if delay > self.pace.first:  # it dies again and again: requests do not wait for it
+            self._settled.set()
         log = self.tail.text(self._secrets)
         said = f"; last output on its standard error:\n{log}" if log else ""
         _log.warning("MCP server %s: %s; trying again in %g s%s", self.name, self._why, delay, said)

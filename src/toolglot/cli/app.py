@@ -16,8 +16,10 @@ COMMANDS = {
     "launch": "toolglot.cli.launch",
     "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
+    "health": "toolglot.cli.health",
     "config": "toolglot.cli.config",
     "keys": "toolglot.cli.keys",
+    "spend": "toolglot.cli.spend",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
@@ -25,6 +27,7 @@ COMMANDS = {
     "export": "toolglot.cli.export",
     "explain": "toolglot.cli.explain",
     "dialects": "toolglot.cli.dialects",
+    "prices": "toolglot.cli.prices",
     "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }
@@ -39,8 +42,10 @@ class Commands(Group):
         "lint": "lint-stream",
         "check": "config check",
         "init": "config init",
-        "import": "export",
+        "import": "config import",
         "models": "doctor",
+        "status": "health",
+        "ping": "health",
     }
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -88,7 +88,7 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--usd-per-month", type=click.FloatRange(0), help="Budget for each calendar month (UTC)."),
             click.option(
                 "--unknown-price",
-                type=click.Choice(["deny", "tokens_only", "allow"]),
+                type=click.Choice(["deny", "allow"]),
                 help="With a budget in USD: what to do with models without a known price.",
             ),
         )

@@ -12,6 +12,7 @@ from toolglot.config.assemble import assemble, complete_upstream, find_vendor, m
 from toolglot.config.build import RecordBuilder
 from toolglot.config.history_sections import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
+from toolglot.config.price_checks import check_prices
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording, place_problem
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
@@ -52,6 +53,7 @@ def check(config: Config, builder: RecordBuilder) -> list[str]:
         _formats(model, path, builder)
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
+    check_prices(config, builder)
     check_servers(config, builder)
     check_histories(config, builder)
     for number, pattern in enumerate(config.record.models):

@@ -67,10 +67,14 @@ def parse_document(data: bytes, file: str) -> Document:
     return Document(file, value, places)
 
 
-def decode_text(data: bytes, file: str) -> str:
-    """Decode the text of a file. Raises: ConfigError: it is too long, or not text."""
-    if len(data) > MAX_BYTES:
-        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: too large for a configuration")])
+def decode_text(data: bytes, file: str, limit: int = MAX_BYTES) -> str:
+    """Decode the text of a file.
+
+    Raises:
+        ConfigError: it is too long, or not text.
+    """
+    if len(data) > limit:
+        raise ConfigError([Problem(file=file, message=f"more than {limit} bytes: too large for a configuration")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -113,7 +117,7 @@ PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, TextPosition]]]
     ".yml": _yaml,
 }
 
-_ADVICE = "see `Coming from …` in docs/configuration.md"
+_ADVICE = "`toolglot config import FILE` converts it; see `Coming from …` in docs/configuration.md"
 
 
 class OtherGateway(Struct, frozen=True):

@@ -21,6 +21,7 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    PriceConfig,
     RecordConfig,
     Retries,
     ServerConfig,
@@ -130,6 +131,11 @@ SECTIONS = (
         },
         "Route for a model name. Here, all models that Claude Code requests go to a local model, then to OpenRouter.",
     ),
+    TemplateSection(
+        'prices."local/qwen3-coder"',
+        PriceConfig,
+        {"input": "0.0", "output": "0.0", "cache_read": "0.0", "cache_write": "0.0", "cache_write_long": "0.0"},
+    ),
     TemplateSection("mcp", McpConfig),
     TemplateSection(
         "mcp.servers.notes",
@@ -155,7 +161,15 @@ SECTIONS = (
     TemplateSection("limits", Limits),
     TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
     TemplateSection(
-        "team", TeamConfig, {"database": '"/var/lib/toolglot/team.sqlite3"', "pepper": '"${TOOLGLOT_PEPPER:-none}"'}
+        "team",
+        TeamConfig,
+        {
+            "database": '"/var/lib/toolglot/team.sqlite3"',
+            "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
+            "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
+            "spool": '"/var/lib/toolglot/spool"',
+            "pepper": '"${TOOLGLOT_PEPPER:-none}"',
+        },
     ),
     TemplateSection(
         "record",

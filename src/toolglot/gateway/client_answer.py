@@ -126,6 +126,12 @@ class ClientAnswer(Struct, eq=False):
             flow = answer(context, targets.build(route.targets))
             if states.state_store is not None:
                 flow = with_reasoning_state(flow, context, states)
+        team, account = self.service.team, self.head.caller.account
+        if team is not None and account is not None:
+            from toolglot.gateway.features.metering import RequestMeter, with_metering  # most gateways have no team
+
+            meter = RequestMeter(team, account, self.gateway.pricing, received, route.targets[0], self.source.note)
+            flow = with_metering(flow, context, meter)
         if self.turn is not None and self.turn.is_active:
             flow = with_responses_turn(flow, context, self.turn)
         if request.stream and dialect.stream.apart and not wants_json_array(self.head.route, self.head.query):

@@ -64,8 +64,10 @@ class ClientRequest(ClientAnswer, kw_only=True):
         self._put_last(head + last if end.is_cut else b"%b%b0\r\n\r\n" % (head, last), len(end.data), now)
 
     def reply(self, context: FlowContext, answer: WholeAnswer, now: float) -> None:
-        size = len(answer.body)
-        head = self._encode_head(context, _WHOLE % size, answer.upstream_headers)
+        size, framing = len(answer.body), _WHOLE % len(answer.body)
+        if self.record.cost is not None:
+            framing += encode_lines(headers.describe_cost(self.record))
+        head = self._encode_head(context, framing, answer.upstream_headers)
         self._put_last(head + answer.body, size, now)
 
     def refuse(self, context: FlowContext, error: ApiError, now: float) -> None:

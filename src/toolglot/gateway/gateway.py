@@ -14,6 +14,7 @@ from toolglot.routing import Router
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
 from toolglot.upstream.exchange import KnownExchangeSettings
+from toolglot.upstream.pricing import Pricing, find_payee
 from toolglot.upstream.upstream import Upstream
 
 
@@ -26,11 +27,13 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.guard = Guard(config.server, needs_key=config.team.enabled)
+        self.guard = Guard(config.server, config.team)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
         self.known_refusals: KnownRefusals = KnownRefusals() if before is None else before.known_refusals
+        payees = {name: find_payee(upstream.vendor, upstream.base_url) for name, upstream in upstreams.items()}
+        self.pricing = Pricing(config.prices, payees)
         self.exchanges = KnownExchangeSettings()
         self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
 
@@ -44,7 +47,8 @@ class Gateway:
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        of_upstreams += [mcp_secrets(self.config), (self.config.team.pepper,)]
+        team = self.config.team
+        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

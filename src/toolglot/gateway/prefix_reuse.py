@@ -255,8 +255,11 @@ def _hash_pieces(current: int, raw: memoryview, size: int) -> tuple[int, int]:
 
 
 def _without_breakpoints(raw: bytes) -> bytes:
+    places = [place for mark in _MARKS if (place := raw.find(mark)) >= 0]
+    if not places:
+        return raw
     kept, start = [], 0
-    for found in _BREAKPOINT.finditer(raw):
+    for found in _BREAKPOINT.finditer(raw, min(places)):  # the search for a mark alone is many times faster
         kept.append(raw[start : _end_before(raw, found)])
         start = found.end()
     return _ONE_TEXT.sub(rb"\1", b"".join([*kept, raw[start:]])) if kept else raw

@@ -11,7 +11,7 @@ from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
 from toolglot.upstream.breaker import OWN_FAILURES, Breaker
 from toolglot.upstream.transport import TransportError, TransportFailure
-from toolglot.upstream.upstream import Upstream
+from toolglot.upstream.upstream import CREDENTIAL_KINDS, Upstream
 from toolglot.wire.error_documents import describe_web_page, is_web_page
 from toolglot.wire.retry_after import seconds_in_message
 from toolglot.wire.sse import error_document
@@ -68,22 +68,17 @@ def shorten_message(error: ApiError) -> str:
     return " ".join(error.message.split())[:MAX_MESSAGE_SHOWN]
 
 
-_CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
-
-
 def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """Return the client's error for a failed attempt. If a key was refused, it names the upstream, whose key it is, and
-    says that a retry is useless: Claude Code retries a 401 for more than a minute otherwise.
+    """Return the client's error for a failed attempt. If a key was refused, it says that a retry is useless: otherwise
+    Claude Code retries a 401 for more than a minute.
     """
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
-    error = upstream.redact_error(outcome)
+    error = upstream.describe_error(outcome)
     if error.retryable and error.retry_after is None and error.retry_after_date is None:
         error = replace(error, retry_after=seconds_in_message(error.message))  # few clients parse the message
-    if error.kind in _CREDENTIAL_KINDS:
-        named = f"The upstream {upstream.name!r}"
-        message = error.message if error.message.startswith(named) else f"{named} says: {error.message}"
-        return replace(error, message=message, should_retry=error.should_retry or False)
+    if error.kind in CREDENTIAL_KINDS:
+        return replace(error, should_retry=error.should_retry or False)
     return error
 
 

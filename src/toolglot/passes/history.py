@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from toolglot import features
-from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
+from toolglot.events import merge_native
+from toolglot.ir import OURS, Block, Message, Request, Text, ToolCall, ToolResult, continues, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import NO_CONTENT, Place, has_results, with_messages
 from toolglot.plan import runs_on
@@ -229,6 +230,7 @@ def _answers(
         return messages
     wanted = {call.id for call in calls}
     results: dict[str, tuple[ToolResult, Message]] = {}
+    joined: dict[str, ToolResult] = {}
     rest: list[Message] = []
     left: list[ToolResult] = []
     for offset, message in enumerate(messages):
@@ -239,6 +241,9 @@ def _answers(
                 others.append(block)
             elif block.call_id in wanted and block.call_id not in results:
                 results[block.call_id] = (block, message)
+            elif block.call_id in wanted and continues(before := joined.get(block.call_id, results[block.call_id][0])):
+                joined[block.call_id] = _join_results(before, block)
+                context.receipt.note(str(place), _title(block), "the one before announces it; they are one result")
             elif block.call_id in wanted:
                 context.receipt.loss(
                     str(place), f"second result of {block.call_id}", "a call has one; the first counts"
@@ -253,6 +258,7 @@ def _answers(
     if _is_in_order(calls, results, messages, rest):
         return messages
     _note_order(calls, results, messages, left, start, context)
+    results |= {call_id: (result, results[call_id][1]) for call_id, result in joined.items()}
     for call in calls:
         if call.id not in results and (found := strays.of(call)) is not None:
             results[call.id] = found
@@ -260,6 +266,14 @@ def _answers(
     if left and not ordered and not rest:
         rest.append(_placeholder(left))
     return [*ordered, *rest]
+
+
+def _join_results(first: ToolResult, second: ToolResult) -> ToolResult:
+    """Join two results of a call that yields several: the content of both, and the state of the second."""
+    before = {owner: fields for owner, fields in first.native.items() if owner != OURS}
+    is_error = first.is_error if second.is_error is None else second.is_error
+    content = (*first.content, *second.content)
+    return replace(second, content=content, is_error=is_error, native=merge_native(before, second.native))
 
 
 def _placeholder(moved: Sequence[ToolResult]) -> Message:

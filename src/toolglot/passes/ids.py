@@ -18,7 +18,7 @@ from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult,
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.digest import digest
-from toolglot.passes.tool_history import ToolHistory, tool_history, with_results
+from toolglot.passes.tool_history import ToolHistory, tool_history, with_ids, with_results
 from toolglot.plan import runs_on
 from toolglot.state_fields import STATE_ID
 
@@ -69,11 +69,25 @@ def unique(request: Request, context: Context) -> Request:
     history = tool_history(request, context)
     if history.has_own_ids:
         return _with_names(request, history, context)
+    if history.is_without_ids:
+        first = Place(history.call_places[0][0])
+        derived = with_ids(request, history, _id_by_position)
+        if len(history.used_ids) == len(history.calls):  # no two calls have the same content
+            context.receipt.note(str(first), *_WITHOUT_IDS)
+            context.call_ids |= history.used_ids
+            return derived
     context.features |= features.UNPAIRED | features.ODD_IDS
     pairing = Pairing(context.receipt.note)
     messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
     return with_messages(request, messages)
+
+
+_WITHOUT_IDS = "calls without ids", "ids were derived from position"
+
+
+def _id_by_position(turn: int, ordinal: int, call: ToolCall) -> str:
+    return "call_" + digest(turn, ordinal, call.name)[:12]
 
 
 def _all_ids(request: Request) -> Iterator[str]:
@@ -230,7 +244,7 @@ class Pairing:
             self._note(str(place), f"repeated call id {call.id}", f"an id is used once; it is {new} now")
         elif not self._told_missing:
             self._told_missing = True
-            self._note(str(Place(place.message)), "calls without ids", "ids were derived from position")
+            self._note(str(Place(place.message)), *_WITHOUT_IDS)
         return new
 
     def _result(self, result: ToolResult) -> ToolResult:

@@ -10,7 +10,7 @@ from toolglot.capabilities import Capabilities, ReasoningCapabilities
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
-from toolglot.receipt import describe_setting
+from toolglot.receipt import Receipt, describe_setting
 
 PLAIN = tuple(features.SETTINGS)
 """Fields that a target either has or lacks. Other fields (`tool_choice`, `reasoning` …) have their own passes."""
@@ -123,6 +123,14 @@ def _with_logprobs(request: Request, context: Context) -> Request:
         return replace(request, logprobs=True)
     context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are requested")
     return replace(request, top_logprobs=None)
+
+
+def with_one_candidate(request: Request, receipt: Receipt, why: str) -> Request:
+    """Ask for one answer. Calls that are run or read here are those of the first answer."""
+    if request.candidates in (None, 1):
+        return request
+    receipt.loss("candidates", describe_setting("candidates", request.candidates), why)
+    return replace(request, candidates=None)
 
 
 def _describe(name: str, value: Any) -> str:

@@ -48,6 +48,8 @@ CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "
 """Stop reasons that may interrupt a call."""
 
 
+_NULL = "null"
+_NULL_WHY = "the client gets it unchanged; it means a call without arguments"
 _CUT = "the call was cut off and must not be run"
 _NOT_ACCEPTED = "The model tried a tool call that its server did not accept"
 _CORRECTED: dict[StopReason, str] = {
@@ -214,6 +216,9 @@ class Settler:
         arguments = "".join(call.pieces)
         if call.is_function and not self._whole and self._client.calls.broken == "refused":
             note_repeated_keys(arguments, f"content[{event.index}].arguments", self._receipt)
+        reads_text = self._is_foreign and self._client.calls.arguments == "text"
+        if reads_text and call.is_function and event.complete and arguments.strip() == _NULL:
+            self._receipt.note(f"content[{event.index}].arguments", _NULL, _NULL_WHY)
         is_garbled = call.is_function and json.object_of(arguments) is None
         if event.complete and is_garbled:
             event = replace(event, complete=False)
@@ -313,7 +318,7 @@ def is_settled(response: Response, *, has_calls: bool) -> bool:
 def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
     """Tell whether the call can be run. `tools` are as for a `Settler`."""
     arguments = call.arguments
-    if not call.name or not call.complete or not arguments or arguments.isspace():
+    if not call.name or not call.complete or not arguments or arguments.isspace() or arguments == _NULL:
         return False
     return not _is_function(call, tools) or json.is_object(arguments)
 

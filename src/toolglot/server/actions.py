@@ -153,6 +153,18 @@ async def show_welcome(service: Service, incoming: AsgiRequest, match: Match) ->
     await incoming.reply(200, JSON, json.encode(description))
 
 
+async def administer(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import admin_routes  # most gateways have no team
+
+    await admin_routes.administer(service, incoming, match)
+
+
+async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import admin_routes
+
+    await admin_routes.show_own_key(service, incoming, match)
+
+
 async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) -> None:
     now = service.snapshot(asyncio.get_running_loop().time())
     try:
@@ -185,6 +197,8 @@ ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] 
     "model_check": check_model,
     "function": call_function,
     "metrics": show_metrics,
+    "own_key": show_own_key,
+    "admin": administer,
     "health": report_health,
     "ready": report_readiness,
     "welcome": show_welcome,

@@ -138,10 +138,7 @@ class App:
             return decision.error
         if isinstance(match, routes.Match) and match.route.open:
             return None
-        caller, error = guard.identify(incoming.headers, incoming.query, keys)
-        if caller is not None:
-            incoming.caller = caller
-            incoming.record.key, incoming.record.owner = caller.label, caller.owner
+        error = self._identify(incoming, match)
         if error is None and headers.count_hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
@@ -155,6 +152,23 @@ class App:
             message = f"toolglot has {limit} requests in flight, its limit"
             return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
         return None
+
+    def _identify(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
+        """Find who sends the request, and check whether the route is for them."""
+        guard, record = incoming.gateway.guard, incoming.record
+        caller, error = guard.identify(incoming.headers, incoming.query, self.service.keys)
+        if caller is not None:
+            incoming.caller = caller
+            record.key, record.owner = caller.label, caller.owner
+        operator = incoming.operator = guard.find_operator(incoming.headers)
+        if operator is not None:
+            record.key = operator.name
+        if isinstance(match, routes.NoMatch):
+            return error if operator is None else None
+        if match.route.role == "client":
+            return error
+        refusal = guard.check_role(match.route.role, operator, caller)
+        return refusal or (error if operator is None else None)
 
     async def _fail(
         self,

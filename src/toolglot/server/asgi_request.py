@@ -19,7 +19,7 @@ from toolglot.server.json_array import JsonArray
 from toolglot.server.request_body import decode_headers, read_body
 from toolglot.server.response_cycle import CUT
 from toolglot.server.routes import Match, NoMatch
-from toolglot.server.security import NO_CALLER
+from toolglot.server.security import NO_CALLER, Operator
 
 if TYPE_CHECKING:
     from toolglot.gateway.features.recording import ExchangeRecording
@@ -68,6 +68,8 @@ class AsgiRequest:
         self.hold: BodyHold | None = None
         """The share of the body budget that this request's body takes."""
         self.caller = NO_CALLER
+        self.operator: Operator | None = None
+        """Who administers the team with this request, or looks on."""
         self._send = send
         self._loop = asyncio.get_running_loop()
 

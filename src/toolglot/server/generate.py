@@ -135,6 +135,7 @@ async def _send_answer(incoming: AsgiRequest, answer: ClientAnswer) -> None:
         answer.report()  # the client may request the receipt as soon as it has the answer
         if isinstance(result, WholeAnswer):
             fields = answer.source.client_headers(context, result.upstream_headers)
+            fields |= headers.describe_cost(record)
             await incoming.reply(200, {"content-type": "application/json", **fields}, result.body)
             return
         if result.upstream_headers is not None and not context.begun:

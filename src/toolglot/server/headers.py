@@ -129,6 +129,15 @@ def describe_exchange(
     }
 
 
+def describe_cost(record: RequestRecord) -> dict[str, str]:
+    """Describe the known cost of the answer in USD, in one header; none if no cost is known."""
+    if record.cost is None:
+        return {}
+    from toolglot.prices import to_decimal  # loaded with the first price
+
+    return {"x-toolglot-cost": to_decimal(record.cost)}
+
+
 def has_none_for_client(exchange: ExchangeCore, upstream_headers: Mapping[str, str]) -> bool:
     """Tell whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:

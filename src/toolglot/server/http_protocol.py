@@ -283,7 +283,8 @@ class HttpServerProtocol(TimeoutProtocol):
             self._parse(self._plain_head() + data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             if not self.receiving:
-                self.cycle.keep_alive = False
+                if self.cycle is not None:
+                    self.cycle.keep_alive = False
             elif isinstance(error.__context__, RequestRefusal):
                 self.refuse(error.__context__.status, error.__context__.message)
             else:
@@ -426,7 +427,10 @@ class HttpServerProtocol(TimeoutProtocol):
 
     def answered(self, now: float) -> None:
         self.server_state.total_requests += 1
-        if not self.cycle.keep_alive or self.receiving:
+        keep_alive = self.cycle.keep_alive
+        if isinstance(self.cycle, CallbackDriver) and not self.cycle.is_draining:
+            self.cycle = None  # type: ignore[assignment] # an idle connection holds nothing of its last request
+        if not keep_alive or self.receiving:
             self.finish()
         elif self._pipelined is not None:
             self.loop.call_soon(self._read_pipelined)

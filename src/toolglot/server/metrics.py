@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.request_record import NANO, RequestRecord
 from toolglot.ir import Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -159,6 +159,16 @@ class Metrics:
         self.simple = Counter(
             "toolglot_express_total", "Requests that one call answered, without a separate task or timer.", path
         )
+        self.costs = Counter(
+            "toolglot_cost_usd_total",
+            "Known costs of answers in USD. `model` is its name in the prices.",
+            ("upstream", "model"),
+        )
+        self.unpriced = Counter(
+            "toolglot_unpriced_total",
+            "Model calls whose cost is unknown: because of the price, its rate for a service tier, or the usage.",
+            ("upstream", "reason"),
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -215,6 +225,8 @@ class Metrics:
                     cell[bisect_left(TOKENS, tokens)] += 1
                     cell[-1] += tokens
             self._observe_cache(usage, key[-1])
+        if record.charges:
+            self._observe_costs(record)
         if record.losses or record.notes:
             self._observe_lines(record)
         for answering, share in record.prefix_reuse:
@@ -223,6 +235,13 @@ class Metrics:
     def _observe_cache(self, usage: Usage, upstream: str) -> None:
         if usage.input_tokens and usage.cached_tokens is not None:
             self.cache_reads.observe((upstream,), usage.cached_tokens / usage.input_tokens)
+
+    def _observe_costs(self, record: RequestRecord) -> None:
+        for charge in record.charges:
+            if charge.cost is not None:
+                self.costs.add((charge.upstream, charge.priced_as or ""), charge.cost / NANO)
+            else:
+                self.unpriced.add((charge.upstream, charge.why_unpriced))
 
     def _observe_lines(self, record: RequestRecord) -> None:
         for severity, amount in (("loss", record.losses), ("note", record.notes)):
@@ -277,6 +296,7 @@ class Metrics:
             if amount:
                 counter.add((upstream,), amount)
         self._observe_lines(record)
+        self._observe_costs(record)
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
         labels = ("chat", upstream)

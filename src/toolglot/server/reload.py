@@ -16,6 +16,7 @@ from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.startup import StartOptions, start_gateway
 from toolglot.upstream.transport import Transport
 
@@ -35,6 +36,7 @@ class ConfigReloader:
         transport: Transport,
         address: tuple[str, int],
         file: Path | None,
+        manager: ServiceManager,
     ) -> None:
         self._service = service
         self._options = options
@@ -43,6 +45,7 @@ class ConfigReloader:
         self._address = address
         self._begun = service.gateway.config
         self._file = file
+        self._manager = manager
         self._watch = FileWatch(*self._files(self._begun))
 
     async def run(self) -> None:
@@ -62,7 +65,8 @@ class ConfigReloader:
                 return
             if asked.is_set() or self._watch.changed():
                 asked.clear()
-                await self._load()
+                with self._manager.reloading():
+                    await self._load()
 
     def _files(self, config: Config) -> list[Path]:
         """Files that the configuration consists of."""

@@ -36,6 +36,7 @@ from toolglot.server.request_log import RequestLog
 from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
 from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
@@ -114,12 +115,19 @@ def _connection_limits(limits: Limits) -> ConnectionLimits:
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn's server with a callback when it listens, and an orderly shutdown of the service."""
+    """uvicorn's server with callbacks when it listens and when it stops, and an orderly shutdown of the service."""
 
-    def __init__(self, service: Service, on_ready: Callable[[], None], slot: WorkerSlot | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        on_ready: Callable[[], None],
+        slot: WorkerSlot | None = None,
+        on_stopping: Callable[[], None] = lambda: None,
+    ) -> None:
         limits = service.gateway.config.limits
         self._service = service
         self._on_ready = on_ready
+        self._on_stopping = on_stopping
         self._slot = slot
         super().__init__(
             uvicorn.Config(
@@ -141,6 +149,7 @@ class GatewayServer(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stopping()
         limits = self._service.gateway.config.limits
         drain = limits.drain if self._slot is None else await self._slot.leave(self, limits)
         self._service.is_accepting = False
@@ -208,11 +217,19 @@ async def _run(
         if traces is not None:
             service.observers = (*service.observers, traces.observe)
             resources.push_async_callback(asyncio.to_thread, traces.close)
-        reload = ConfigReloader(service, options, environ, transport, listener.getsockname()[:2], started.file)
+        # Of several workers, only their parent notifies the service manager.
+        manager = ServiceManager(environ if slot is None else {})
+        address = listener.getsockname()[:2]
+        reload = ConfigReloader(service, options, environ, transport, address, started.file, manager)
         reloads = asyncio.create_task(reload.run())
         resources.push_async_callback(_cancel_task, reloads)
         await asyncio.sleep(0)  # SIGHUP must have a handler before the address is announced: without one it kills
-        server = GatewayServer(service, lambda: on_ready(listener_url(listener), started), slot)
+
+        def announce() -> None:
+            on_ready(listener_url(listener), started)
+            manager.ready(f"serving at {listener_url(listener)}")
+
+        server = GatewayServer(service, announce, slot, manager.stopping)
         if slot is None or await slot.ready(server):
             _ignore_repeated_signals()
             _shorten_loop_pauses()
@@ -286,7 +303,7 @@ async def _open_team(
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
     resources.push_async_callback(team.close)
-    watching = asyncio.create_task(team.watch())
+    watching = asyncio.create_task(team.run())
     resources.push_async_callback(_cancel_task, watching)
 
 

@@ -21,12 +21,12 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from toolglot.config.addresses import is_loopback
-from toolglot.config.schema import ServerConfig
+from toolglot.config.schema import ServerConfig, TeamConfig
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.recordings.redact import replace_secrets
 
@@ -49,6 +49,9 @@ _KEY_PLACES = re.compile(
 not a key: `Bearer ...`."""
 
 
+_NO_TEAM = TeamConfig()
+
+
 class UnsafeServerError(ToolglotError):
     """The configuration would open the server to anyone who can reach it."""
 
@@ -67,6 +70,13 @@ class Caller(Struct, frozen=True):
     owner: str
     account: Account | None = None
     """What a key of the team may do; None for keys of the configuration, which may do everything."""
+
+
+class Operator(Struct, frozen=True):
+    """The owner of a credential for the admin API."""
+
+    name: str
+    role: Literal["viewer", "admin"]
 
 
 NO_CALLER = Caller("", "")
@@ -122,11 +132,15 @@ def check_bind(server: ServerConfig, *, needs_key: bool = False) -> None:
 
 
 class Guard:
-    """Checks access for one configuration. `needs_key`: the team's keys are required."""
+    """Checks access for one configuration."""
 
-    def __init__(self, server: ServerConfig, *, needs_key: bool = False) -> None:
-        check_bind(server, needs_key=needs_key)
-        self._needs_key = needs_key or bool(server.keys)
+    def __init__(self, server: ServerConfig, team: TeamConfig = _NO_TEAM) -> None:
+        check_bind(server, needs_key=team.enabled)
+        self._needs_key = team.enabled or bool(server.keys)
+        self._has_team = team.enabled
+        operators = [(key, Operator(name, "viewer")) for name, key in team.viewers.items()]
+        operators += [(key, Operator(name, "admin")) for name, key in team.admins.items()]
+        self._operators = [(sha256(key.strip().encode()).digest(), operator) for key, operator in operators]
         bound = _parse_address(_normalize_host(server.host))
         # DNS rebinding needs a name: an IP address in the Host header is safe.
         self._any_address = not _normalize_host(server.host) or (bound is not None and bound.is_unspecified)
@@ -167,6 +181,28 @@ class Guard:
 
     def allows_origin(self, origin: str) -> bool:
         return origin.lower() in self._origins or "*" in self._origins
+
+    def find_operator(self, headers: Mapping[str, str]) -> Operator | None:
+        """Find the operator by its credential."""
+        found = None
+        for shown in find_keys(headers, {}) if self._operators else ():
+            digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
+            for known, operator in self._operators:
+                if hmac.compare_digest(digest, known):
+                    found = operator
+        return found
+
+    def check_role(self, role: str, operator: Operator | None, caller: Caller | None) -> ApiError | None:
+        """Check access to a route that is not for clients. Without a team, every key opens it."""
+        if not self._has_team or (role == "monitor" and caller is not None and caller.account is None):
+            return None
+        if operator is None:
+            message = "A credential of the admin API is needed: one of `team.admins` or `team.viewers`"
+            return ApiError(kind="authentication", code="invalid_api_key", message=message)
+        if role == "admin" and operator.role != "admin":
+            message = f"The credential {operator.name!r} may only read"
+            return ApiError(kind="permission", code="read_only", message=message)
+        return None
 
     def identify(
         self, headers: Mapping[str, str], query: Mapping[str, str], keys: KeyDirectory | None = None

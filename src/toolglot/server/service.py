@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from toolglot.agent.host import McpHost
 from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.mcp_rounds import RecentFailures
 from toolglot.gateway.features.recording import ExchangeRecorder
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.request_record import RequestRecord
@@ -121,6 +122,7 @@ class Service(Struct, kw_only=True):
     host: McpHost | None = None
     """The MCP servers; None if none are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
+    recent_failures: RecentFailures = field(default_factory=RecentFailures)
     """Approval requests that are not in the store."""
     team: Team | None = None
     """Keys of a team; None if there are none."""

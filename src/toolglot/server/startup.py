@@ -204,6 +204,7 @@ def _build_upstream(
         dialect=dialect,
         base_url=config.base_url,
         transport=_choose_transport(config, dialect, transport, pace, known, tokens),
+        vendor=config.vendor,
         key=config.key,
         key_header=config.key_header,
         headers=config.headers,

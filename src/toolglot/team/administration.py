@@ -242,6 +242,11 @@ def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, An
     return described
 
 
+def describe_limits(tokens: int, nano_usd: int) -> dict[str, Any]:
+    """Amounts that count towards limits."""
+    return {"tokens": tokens, "usd": nano_usd / NANO}
+
+
 def _limit(limits: KeyLimits, name: str) -> float | int | None:
     value: int | None = getattr(limits, _LIMITS[name])
     return value / NANO if name.startswith("usd") and value is not None else value

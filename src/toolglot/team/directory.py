@@ -1,7 +1,7 @@
 """The keys that this process has seen, so that a request needs no database.
 
-A key is read once and kept. A change in the database is noticed within `POLL_SECONDS`: then the changed keys are
-dropped, and read again when they are used. While the database is away, known keys work for `GRACE_SECONDS`.
+A key is read once and kept. A change in the database is noticed within `POLL_SECONDS`. While the database is away,
+known keys work for `GRACE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from time import time
 
 from msgspec import Struct
 
+from toolglot.errors import ApiError
 from toolglot.store import StoreError
 from toolglot.team import sql
 from toolglot.team.database import TeamDatabase
@@ -38,7 +39,9 @@ class Account(Struct, eq=False):
     valid_until: float
     """Unix seconds: the end of the key or of the secret."""
     is_current: bool = True
-    """Cleared when the key has changed: the account must be looked up again."""
+    """Cleared when the key has changed."""
+    successor: Account | None = None
+    """The account after that change; None if it has to be looked up."""
 
 
 class KeyDirectory:
@@ -64,6 +67,11 @@ class KeyDirectory:
         """Whether requests of this account may begin."""
         now = self._now()
         return account.is_current and now < account.valid_until and now < self._checked + GRACE_SECONDS
+
+    def refuse(self, account: Account) -> ApiError:
+        """The error for a further call of a request whose key is no longer valid."""
+        message = f"The key {account.key.name} has expired or was revoked since the request began"
+        return ApiError(kind="authentication", code="invalid_api_key", message=message)
 
     def needs_lookup(self, secret: str) -> bool:
         """Whether only the database can tell if a secret is valid."""
@@ -99,17 +107,22 @@ class KeyDirectory:
                 self._unknown.clear()
             self._unknown.add(digest)
             return
+        if len(self._accounts) >= MOST_KEYS:
+            self._drop(next(iter(self._hashes)))
+        self._keep(digest, found)
+
+    def _keep(self, digest: str, found: sql.FoundKey) -> None:
         ends = [each / 1000 for each in (found.key.expires, found.secret.not_after) if each is not None]
         if found.key.status != "active":
             ends.append(-inf)
-        if len(self._accounts) >= MOST_KEYS:
-            self._drop(next(iter(self._hashes)))
         account = Account(found.key, owner_of(found.key.id), min(ends, default=inf))
+        if (before := self._accounts.get(digest)) is not None:
+            before.is_current, before.successor = False, account
         self._accounts[digest] = account
         self._hashes.setdefault(found.key.id, set()).add(digest)
 
     async def refresh(self) -> None:
-        """Drop what has changed in the database. Raises `StoreError`."""
+        """Read again what has changed in the database. Raises `StoreError`."""
         if self._version is None:
             self._version = await self._database.run(sql.key_version, writes=False)
         else:
@@ -117,9 +130,17 @@ class KeyDirectory:
             if version != self._version:
                 self._version = version
                 self._unknown.clear()
-                for key in changed:
-                    self._drop(key)
+                for digest in [digest for key in changed for digest in self._hashes.get(key, ())]:
+                    found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
+                    if found is not None:
+                        self._keep(digest, found)
         self._checked = self._now()
+
+    def may_continue(self, account: Account) -> bool:
+        """Whether a request of this account may make another call. The key may have changed meanwhile."""
+        while account.successor is not None:
+            account = account.successor
+        return self._now() < account.valid_until
 
     def _drop(self, key: str) -> None:
         for digest in self._hashes.pop(key, ()):

@@ -16,9 +16,9 @@ from typing import Literal
 from msgspec import Struct
 
 KeyStatus = Literal["active", "suspended", "revoked"]
-UnknownPrice = Literal["deny", "tokens_only", "allow"]
-"""What happens to a request of a key with a budget in USD if its model has no known price: refuse it, count only its
-tokens, or let it pass uncounted. It is listed as unpriced in any case."""
+UnknownPrice = Literal["deny", "allow"]
+"""What happens to a request of a key with a budget in USD if its model has no known price: it is refused, or answered
+without a cost. Its tokens count in any case, and reports list it as unpriced."""
 
 _SECRET_START = "tg_"
 _PREFIX_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -37,6 +37,12 @@ class KeyLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_per_month: int | None = None
     nano_usd_per_day: int | None = None
     nano_usd_per_month: int | None = None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether it depends on what was spent earlier."""
+        budgets = (self.tokens_per_day, self.tokens_per_month, self.nano_usd_per_day, self.nano_usd_per_month)
+        return any(each is not None for each in budgets)
 
 
 class KeyPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):

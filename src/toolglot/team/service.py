@@ -9,28 +9,46 @@ from pathlib import Path
 from msgspec import Struct
 
 from toolglot.config.schema import TeamConfig
+from toolglot.store.failures import as_store_error
 from toolglot.store.sqlite import default_path
+from toolglot.team.counters import LocalCounters
 from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.directory import KeyDirectory
+from toolglot.team.ledger import Ledger
 
 FILE = "team.sqlite3"
 
 
 class Team(Struct, eq=False):
+    config: TeamConfig
     database: TeamDatabase
     keys: KeyDirectory
+    counters: LocalCounters
+    ledger: Ledger
 
-    async def watch(self) -> None:
-        """Follow changes of the database until cancelled."""
-        await self.keys.watch()
+    async def run(self) -> None:
+        """Follow changes of the database, and save what is used, until cancelled."""
+        await asyncio.gather(self.keys.watch(), self.ledger.run())
 
     async def close(self) -> None:
+        await self.ledger.close()
         await self.database.close()
 
 
 def open_database(config: TeamConfig, environ: Mapping[str, str]) -> TeamDatabase:
     """Open the team's database, and create it if necessary. Raises `StoreError`."""
-    return SqliteDatabase(config.database or default_path(environ, Path.home()).with_name(FILE))
+    return SqliteDatabase(config.database or _default_folder(environ) / FILE)
+
+
+def _default_folder(environ: Mapping[str, str]) -> Path:
+    return default_path(environ, Path.home()).parent
+
+
+def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
+    """Where usage waits until it is in the database."""
+    if config.spool:
+        return Path(config.spool)
+    return Path(config.database).with_suffix(".spool") if config.database else _default_folder(environ) / "team.spool"
 
 
 async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
@@ -38,4 +56,10 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
     database = await asyncio.to_thread(open_database, config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
-    return Team(database, keys)
+    counters = LocalCounters()
+    try:
+        ledger = Ledger(database, counters, _spool_folder(config, environ))
+    except OSError as error:
+        raise as_store_error(error) from None
+    await ledger.adopt()  # budgets are right from the first request on
+    return Team(config, database, keys, counters, ledger)

@@ -252,3 +252,165 @@ def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[Au
         AuditEntry(seq=seq, at=at, actor=actor, action=action, object=what, before=old, after=new)
         for seq, at, actor, action, what, old, new in rows
     ]
+
+
+# Usage and spend
+
+
+class UsageRow(Struct, frozen=True, kw_only=True):
+    """What one answer of a model has used. The token counts do not overlap."""
+
+    request_id: str
+    attempt: int
+    key_id: str
+    at: int
+    day: str
+    """The day whose budget pays, in UTC: that of the reservation."""
+    upstream: str
+    model: str
+    fresh_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_long_tokens: int = 0
+    output_tokens: int = 0
+    nano_usd: int | None = None
+    """None if the price is unknown."""
+    estimated: bool = False
+    """The upstream reported no counts: the answer was cut off, or it counts nothing."""
+
+    @property
+    def tokens(self) -> int:
+        written = self.cache_write_tokens + self.cache_write_long_tokens
+        return self.fresh_tokens + self.cached_tokens + written + self.output_tokens
+
+
+_USAGE = (
+    "request_id, attempt, key_id, at, day, upstream, model, fresh_tokens, cached_tokens, cache_write_tokens, "
+    "cache_write_long_tokens, output_tokens, nano_usd, estimated"
+)
+_SUMS = (
+    "requests",
+    "fresh_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_long_tokens",
+    "output_tokens",
+    "nano_usd",
+    "unpriced",
+    "estimated",
+)
+
+
+def _usage_values(row: UsageRow) -> tuple[Any, ...]:
+    values = (getattr(row, name) for name in UsageRow.__struct_fields__)
+    return tuple(int(value) if isinstance(value, bool) else value for value in values)
+
+
+def _amounts(row: UsageRow) -> tuple[int, ...]:
+    """The columns of `_SUMS` for one row."""
+    return (
+        1,
+        row.fresh_tokens,
+        row.cached_tokens,
+        row.cache_write_tokens,
+        row.cache_write_long_tokens,
+        row.output_tokens,
+        row.nano_usd or 0,
+        int(row.nano_usd is None),
+        int(row.estimated),
+    )
+
+
+def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
+    """Save rows, add them to the sums, and note when their keys were used. A row that is there already changes nothing.
+    Returns the number of new rows."""
+    added: list[UsageRow] = []
+    width = len(UsageRow.__struct_fields__)
+    for start in range(0, len(rows), MOST_ROWS):
+        some = {(row.request_id, row.attempt): row for row in rows[start : start + MOST_ROWS]}
+        places = ", ".join(
+            f"({', '.join(f'${number * width + column}' for column in range(1, width + 1))})"
+            for number in range(len(some))
+        )
+        values = [value for row in some.values() for value in _usage_values(row)]
+        found = yield (
+            f"INSERT INTO usage ({_USAGE}) VALUES {places} ON CONFLICT (request_id, attempt) DO NOTHING "
+            "RETURNING request_id, attempt",
+            values,
+        )
+        added += [some[request, attempt] for request, attempt in found]
+    sums: dict[tuple[str, str, str, str], list[int]] = {}
+    used: dict[str, int] = {}
+    for row in added:
+        cell = sums.setdefault((row.day, row.key_id, row.upstream, row.model), [0] * len(_SUMS))
+        for index, amount in enumerate(_amounts(row)):
+            cell[index] += amount
+        used[row.key_id] = max(row.at, used.get(row.key_id, 0))
+    names, plus = ", ".join(_SUMS), ", ".join(f"{name} = spend.{name} + excluded.{name}" for name in _SUMS)
+    places = ", ".join(f"${number}" for number in range(1, 5 + len(_SUMS)))
+    for key, cell in sorted(sums.items()):  # in order, so that two writers cannot wait for each other
+        yield (
+            f"INSERT INTO spend (day, key_id, upstream, model, {names}) VALUES ({places}) "
+            f"ON CONFLICT (day, key_id, upstream, model) DO UPDATE SET {plus}",
+            (*key, *cell),
+        )
+    yield from touch_keys(sorted(used.items()))
+    return len(added)
+
+
+def spent(key_ids: Sequence[str], day: str) -> Operation[dict[str, tuple[tuple[int, int], tuple[int, int]]]]:
+    """What at most `MOST_ROWS` keys have spent on this day and in its month: tokens and nano-USD of each."""
+    places = ", ".join(f"${number}" for number in range(3, len(key_ids) + 3))
+    tokens = "fresh_tokens + cached_tokens + cache_write_tokens + cache_write_long_tokens + output_tokens"
+    rows = yield (
+        f"SELECT key_id, sum(CASE WHEN day = $2 THEN {tokens} ELSE 0 END), "
+        f"sum(CASE WHEN day = $2 THEN nano_usd ELSE 0 END), sum({tokens}), sum(nano_usd) FROM spend "
+        f"WHERE day >= $1 AND day <= $2 AND key_id IN ({places}) GROUP BY key_id",
+        (f"{day[:7]}-01", day, *key_ids),
+    )
+    nothing = ((0, 0), (0, 0))
+    found = {row[0]: ((int(row[1]), int(row[2])), (int(row[3]), int(row[4]))) for row in rows}
+    return {key: found.get(key, nothing) for key in key_ids}
+
+
+class SpendRow(Struct, frozen=True, kw_only=True):
+    """Sums of a group of answers. A field by which they are not grouped is empty."""
+
+    day: str = ""
+    key: str = ""
+    """The name of the key."""
+    upstream: str = ""
+    model: str = ""
+    requests: int
+    fresh_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    cache_write_long_tokens: int
+    output_tokens: int
+    nano_usd: int
+    unpriced: int
+    """Answers whose cost is unknown."""
+    estimated: int
+    """Answers whose tokens are estimates."""
+
+
+GROUPS = {"day": "day", "key": "coalesce(keys.name, spend.key_id)", "upstream": "upstream", "model": "model"}
+
+
+def report_spend(since: str, until: str, by: Sequence[str], key: str | None = None) -> Operation[list[SpendRow]]:
+    """Sums of the days from `since` to `until`, grouped by some of `GROUPS`; of one key by name or id, or of all."""
+    columns = [GROUPS[name] for name in by]
+    sums = [f"sum({name})" for name in _SUMS]
+    condition, values = "day >= $1 AND day <= $2", [since, until]
+    if key is not None:
+        condition += " AND (keys.name = $3 OR keys.id = $3)"
+        values.append(key)
+    grouped = f" GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
+    rows = yield (
+        f"SELECT {', '.join([*columns, *sums])} FROM spend LEFT JOIN keys ON keys.id = spend.key_id "
+        f"WHERE {condition}{grouped}",
+        values,
+    )
+    names = (*by, *_SUMS)
+    fields: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows if row[len(by)] is not None]
+    return [SpendRow(**{**each, **{name: int(each[name]) for name in _SUMS}}) for each in fields]

@@ -26,7 +26,7 @@ from toolglot.textcalls.call_probe import CallAttempts, CallProbe, FoundCall, Pr
 from toolglot.textcalls.events import STEPS_PER_CALL, CallEvent, EventSink, WorkBudget, merge_events
 from toolglot.textcalls.grammar import CallSyntax, Format
 from toolglot.textcalls.headers import begins_with_message, read_message
-from toolglot.textcalls.line_state import FENCES, CodeFence, LineState, next_fence
+from toolglot.textcalls.line_state import FENCES, CodeFence, LineState, next_fence, opens_block
 from toolglot.textcalls.marks import MAX_SPACE_AFTER_CALL, ClosingMarks, is_dropped, mark_set
 from toolglot.textcalls.speculative import Speculation, SpeculativeReader
 from toolglot.textcalls.vocabulary import is_word, vocabulary_of
@@ -252,9 +252,10 @@ class Engine:
         start, fence = next_fence(self._text, self._at, self._fence.mark[0], last=self._last)
         self._fence.passed(self._text[self._at : start])
         self._emit_text(start)
-        if not fence:
+        opens = opens_block(self._text, start + len(fence), last=self._last) if fence else None
+        if opens is None:
             return False
-        closes = self._fence.closed_by(fence, line_start=self._line.bare)
+        closes = self._fence.read(fence, opens=opens, line_start=self._line.bare)
         self._emit_text(self._at + len(fence))
         if closes:
             self._line.leave_code()

@@ -22,6 +22,7 @@ from toolglot.passes.blocks import blocks, leading
 from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.passes.foreign import find_lost_fields
 from toolglot.passes.instructions import instruct
+from toolglot.passes.parameters import with_one_candidate
 from toolglot.passes.schema import wrap_parameters
 from toolglot.textcalls import find_format
 from toolglot.textcalls.prompts.render import escape_marks, stop_strings, tool_instructions
@@ -90,7 +91,10 @@ def render(request: Request, context: Context) -> Request:
         request = _with_tools(request, tools, settings.format, text.escapes, context)
         request = _with_choice(request, choice, apart, tools, settings.format)
     request = _without_empty_tools(replace(request, tools=(), tool_choice=None, parallel_tool_calls=None))
-    return _with_stops(request, text, settings.format, context.can) if text.tools else request
+    if not text.tools:
+        return request
+    request = with_one_candidate(request, context.receipt, "calls as text are read in one answer")
+    return _with_stops(request, text, settings.format, context.can)
 
 
 def _uses_tools(request: Request) -> bool:

@@ -152,7 +152,7 @@ def exchange_settings(
         model=target.model,
         can=can,
         verbatim=forward and upstream.verbatim,
-        hide=upstream.redact_error,
+        hide=upstream.describe_error,
         clock=time,
         text_calls=text_calls,
         history_format=policy.merged.calls,

@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from toolglot.wire.known_history import HistoryCache
+
 FINGERPRINT_BYTES = 64
 """Bytes at the end of a request that select the candidates; bytes at its beginning if the conversation comes last."""
 MAX_PER_FINGERPRINT = 4
@@ -34,6 +36,7 @@ MAX_CANDIDATES = 16
 """Maximum occurrences of the member's name that are tried as the conversation."""
 
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 class _CachedSettings(Struct, Generic[T], frozen=True, gc=False):
@@ -49,8 +52,9 @@ class _CachedSettings(Struct, Generic[T], frozen=True, gc=False):
     settings: T
 
 
-class SettingsCache(Generic[T]):
-    """Settings of one dialect's requests. `history` is the member that holds the conversation. It is thread-safe."""
+class SettingsCache(Generic[T, E]):
+    """Settings of one dialect's requests, and the elements of their conversations. `history` is the member that holds
+    the conversation. It is thread-safe."""
 
     def __init__(self, history: str) -> None:
         name = history.encode()
@@ -61,6 +65,7 @@ class SettingsCache(Generic[T]):
         self._lock = Lock()
         self._misses = 0
         self.size = 0
+        self.history = HistoryCache[E]()
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))

@@ -28,6 +28,7 @@ from toolglot.dialects.gemini.wire import (
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
+    CONTINUES,
     Block,
     Media,
     MediaKind,
@@ -87,20 +88,21 @@ def _decode_usual_part(part: Part) -> Block | None:
     call = part.function_call
     if call is UNSET or call.rest is not UNSET or call.will_continue is not UNSET or call.partial_args is not UNSET:
         return None
-    if not call.id or not call.name or call.args is UNSET or bytes(memoryview(call.args)[:1]) != b"{":
+    if call.id == "" or not call.name or call.args is UNSET or bytes(memoryview(call.args)[:1]) != b"{":
         return None
-    return ToolCall(id=call.id, name=call.name, arguments=sound_text(call.args), native=signature)
+    return ToolCall(id=call.id or "", name=call.name, arguments=sound_text(call.args), native=signature)
 
 
 def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
     """Decode a result whose `response` is one text. None for others."""
     response = result.response
-    if not result.id or not result.name or response is UNSET or count_members(result) != 3 or len(response) != 1:
+    others = 2 if result.id is UNSET else 3
+    if result.id == "" or not result.name or response is UNSET or count_members(result) != others or len(response) != 1:
         return None
     text = response.get("output")
     if not isinstance(text, str) or usual_shape(text, None) != "output":
         return None
-    return ToolResult(call_id=result.id, name=result.name, content=(Text(text=text),))
+    return ToolResult(call_id=result.id or "", name=result.name, content=(Text(text=text),))
 
 
 def parts_shape(content: Content | SystemInstruction) -> str | None:
@@ -201,6 +203,8 @@ def _decode_result(part: Part, result: FunctionResponse) -> ToolResult:
         "name": "absent" if name is UNSET else None,
     }
     native = add_nested_rest(keep(other_members(part, "functionResponse"), **notes), "functionResponse", rest)
+    if result.will_continue is True:
+        native = {**native, **CONTINUES}
     content = (*texts, *map(_decode_result_part, nested_parts))
     return ToolResult(call_id=result.id or "", name=_or_none(name), content=content, is_error=is_error, native=native)
 

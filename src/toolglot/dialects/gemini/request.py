@@ -89,17 +89,17 @@ def _resource(model: str) -> str:
 # Decoding
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("contents")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("contents")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_known_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_contents, _with_history)
     if known is not None:
         return known
     try:
         body = REQUESTS.read(data)
         contents = body.contents
-        messages = _decode_contents(contents if isinstance(contents, list) else [contents])
+        messages = _decode_contents(contents if isinstance(contents, list) else [contents], data)
         settings = _decode_settings(body)
     except (DecodeError, UnsoundError) as error:
         json.decode(data)  # errors of the JSON itself come first
@@ -109,10 +109,6 @@ def decode_request(data: bytes) -> Request:
     if isinstance(contents, list):
         _SETTINGS_CACHE.add(data, lambda: settings)
     return _with_history(settings, messages)
-
-
-def _with_known_history(settings: Request, contents: list[Any], data: bytes) -> Request:
-    return _with_history(settings, _decode_contents(contents))
 
 
 def _with_history(settings: Request, messages: list[Message]) -> Request:
@@ -215,7 +211,7 @@ def _decode_system(instruction: str | list[Part] | SystemInstruction) -> Message
     return Message(role="system", content=decode_parts(instruction.parts), native=native)
 
 
-def _decode_contents(contents: list[Content]) -> list[Message]:
+def _decode_contents(contents: list[Content], data: bytes) -> list[Message]:
     messages: list[Message] = []
     for content in incremental_json.drain(contents):
         try:

@@ -89,8 +89,7 @@ def _arguments_text(raw: Raw, where: str) -> str:
     try:
         text = sound_text(raw)
     except UnsoundError:
-        json.decode(bytes(raw))
-        raise DecodeError(f"{where}.arguments", "the arguments cannot be read") from None
+        raise _explain_arguments(bytes(raw), f"{where}.arguments") from None
     if text == "null":  # Go servers and clients write it for no arguments
         return ""
     if text.startswith('"'):  # OpenAI's form, which clients of both APIs send
@@ -98,6 +97,15 @@ def _arguments_text(raw: Raw, where: str) -> str:
     if not text.startswith("{"):
         raise expected(f"{where}.arguments", "an object", json.decode(bytes(raw)))
     return text
+
+
+def _explain_arguments(data: bytes, where: str) -> DecodeError:
+    """The error in the arguments, with its path in the document."""
+    try:
+        json.decode(data)
+    except DecodeError as error:
+        return DecodeError(where + error.where.removeprefix("$"), error.what)
+    return DecodeError(where, "the arguments cannot be read")
 
 
 def encode_call(call: ToolCall, where: str, receipt: Receipt, *, index: int | None = None) -> dict[str, Any] | None:

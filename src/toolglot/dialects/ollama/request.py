@@ -89,24 +89,24 @@ def answer_without_model(request: Request) -> Response | None:
 # Decoding
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_messages, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
     settings = _decode_settings(body, data)
     if body.messages is UNSET:
         return settings
-    request = replace(settings, messages=_decode_messages(body.messages))
+    messages = _decode_messages(body.messages, data)
     _SETTINGS_CACHE.add(data, lambda: settings)
-    return request
+    return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=_decode_messages(messages))
+def _with_history(settings: Request, messages: list[Message]) -> Request:
+    return replace(settings, messages=tuple(messages))
 
 
 def _decode_settings(body: OllamaRequestBody, data: bytes) -> Request:
@@ -163,13 +163,11 @@ def _decode_prompt(body: OllamaRequestBody, shape: dict[str, Any]) -> list[Messa
     return [*system, Message(role="user", content=(*text, *decode_images(body.images)))]
 
 
-def _decode_messages(messages: list[OllamaChatMessage]) -> tuple[Message, ...]:
-    return tuple(
-        [
-            _decode_usual_message(message) or _decode_message(message, index)
-            for index, message in enumerate(drain(messages))
-        ]
-    )
+def _decode_messages(messages: list[OllamaChatMessage], data: bytes) -> list[Message]:
+    return [
+        _decode_usual_message(message) or _decode_message(message, index)
+        for index, message in enumerate(drain(messages))
+    ]
 
 
 def _decode_usual_message(message: OllamaChatMessage) -> Message | None:

@@ -568,6 +568,5 @@ def arguments_text(call: ToolCall) -> str:
 
     Empty arguments become the empty object, unless they came as \"\" or the call was cut before them.
     """
-    if call.arguments or call.kind == "custom" or not call.complete or native_of(call, NAME).get("$empty"):
-        return call.arguments
-    return "{}"
+    is_empty = not call.arguments.strip() and call.kind == "function" and call.complete
+    return "{}" if is_empty and not native_of(call, NAME).get("$empty") else call.arguments

@@ -35,6 +35,7 @@ from toolglot.dialects.openai_chat.tools import (
 )
 from toolglot.dialects.openai_chat.wire import (
     REQUESTS,
+    AnyMessage,
     ChatRequestBody,
     ChatTextFormat,
     JsonFormat,
@@ -42,6 +43,7 @@ from toolglot.dialects.openai_chat.wire import (
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
+    Message,
     Opaque,
     Request,
     ResponseFormat,
@@ -92,22 +94,26 @@ _SETTINGS = {
     "stream": "stream",
 }
 """Members that the IR stores unchanged, and its names for them."""
-_SETTINGS_CACHE = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_messages, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
-    messages = tuple([decode_message(message) for message in drain(body.messages)])
+    messages = _decode_messages(body.messages, data)
     settings = _decode_settings(body, data)
     _SETTINGS_CACHE.add(data, lambda: settings)
-    return replace(settings, messages=messages)
+    return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=tuple([decode_message(message) for message in drain(messages)]))
+def _decode_messages(messages: list[AnyMessage], data: bytes) -> list[Message]:
+    return [decode_message(message) for message in drain(messages)]
+
+
+def _with_history(settings: Request, messages: list[Message]) -> Request:
+    return replace(settings, messages=tuple(messages))
 
 
 def _decode_settings(body: ChatRequestBody, data: bytes) -> Request:

@@ -149,13 +149,16 @@ class CallAssembler:
 
     def add(self, call: ChatOpenCall, call_id: str | None, function: FunctionDelta) -> DecodeError | None:
         """Add an id, a name or arguments to a call. Returns an error if they cannot belong to it."""
-        if call_id and not call.id:
+        has_id = bool(call.id)
+        if call_id and not has_id:
             call.id = call_id
             self._by_key[call_id] = call
         if function.name and function.name != call.name:
-            if call.index >= 0:  # its arguments have begun and belong to the first name
+            # Arguments that have begun belong to the first name. Beside a repeated id comes a whole name, not a piece.
+            is_repeated = has_id and call_id == call.id
+            if call.index >= 0 or (is_repeated and not function.name.startswith(call.name)):
                 return DecodeError("$.choices[0].delta.tool_calls", "another name in one call")
-            call.name += function.name
+            call.name = function.name if is_repeated else call.name + function.name
         arguments = function.arguments if function.input is None else function.input
         if isinstance(arguments, dict):
             arguments = json.encode_text(arguments)

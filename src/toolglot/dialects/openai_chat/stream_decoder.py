@@ -159,6 +159,8 @@ class ChatStreamDecoder:
         "_frames",
         "_halves",
         "_has_blank_call",
+        "_has_stable_id",
+        "_id",
         "_in_deltas",
         "_others",
         "_out",
@@ -176,6 +178,8 @@ class ChatStreamDecoder:
         self._answer = _AnswerMembers()
         self._started = self._ended = False
         self._has_blank_call = False  # a blank entry came before any call
+        self._id: str | None = None
+        self._has_stable_id = False  # more than one chunk has had this id
         self._in_deltas = False  # a `delta` had content
         self._first: int | None = None  # index of the choice that is read; some servers count from 1
         self._others: dict[int, _OtherChoice | None] = {}  # by index; None if it is reported as lost
@@ -244,6 +248,10 @@ class ChatStreamDecoder:
             created = int(chunk.created) if chunk.created else None
             start = Start(id=chunk.id or "", model=chunk.model or "", created=created, service_tier=self._answer.tier)
             self._out.events.append(start)
+        if chunk.id != self._id:
+            self._read_new_id(chunk)
+        else:
+            self._has_stable_id = True
         if chunk.x_groq is not None:
             self._read_groq(chunk.x_groq)
         if chunk.usage:
@@ -267,6 +275,15 @@ class ChatStreamDecoder:
                 self._fault(choice_error(choice.error))
             if choice.finish_reason:
                 self._answer.set_finish_reason(choice.finish_reason)
+
+    def _read_new_id(self, chunk: Chunk) -> None:
+        """Report another answer in the same stream: a proxy that loses its upstream asks again, and some let the second
+        model continue the text. An id of its own in every chunk, as some servers write, is none."""
+        begins = any(choice.delta is not None and choice.delta.role for choice in chunk.choices or ())
+        if begins and self._has_stable_id and chunk.id and (self._out.next_index or self._calls):
+            why = "its content follows what came before, and may repeat it"
+            self._receipt.loss("choices[0]", "another answer in the same stream", why)
+        self._id, self._has_stable_id = chunk.id, False
 
     def _read_other_choice(self, choice: ChunkChoice) -> None:
         """Hold the calls of another choice until the end shows whether they continue the first one."""

@@ -73,6 +73,8 @@ class ChatStreamEncoder:
             return None
         if (type(block) is Text and self._apart) or (type(block) is Thinking and self._reasoning_begins):
             return None
+        if type(block) is ToolCall and not self._wrote_arguments:
+            return None
         before, after = self._head + self._delta_head + b'"', b'"' + self._delta_tail + self._tail
         return DeltaTemplate(before, after, on_written=self._count_text if type(block) is Text else None)
 
@@ -180,7 +182,7 @@ class ChatStreamEncoder:
         elif type(block) is Thinking and self._reasoning_begins:
             text = self._first_reasoning(text)
         elif type(block) is ToolCall:
-            self._wrote_arguments = True
+            self._wrote_arguments = self._wrote_arguments or not text.isspace()
             if self._legacy and self._calls:
                 return b""
         return self._head + self._delta_head + json.encode_frame(text) + self._delta_tail + self._tail

@@ -34,7 +34,7 @@ from toolglot.dialects.openai_responses.stream_state import (
     read_object,
 )
 from toolglot.dialects.openai_responses.wire import CallItem, CustomCallItem
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, spliced, truncated, unreadable
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
 from toolglot.receipt import Receipt
@@ -56,7 +56,7 @@ _FAILURE_EVENTS = ("response.failed", "response.cancelled")
 
 
 class ResponsesStreamDecoder:
-    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse", "_streamed")
+    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_id", "_items", "_known", "_receipt", "_sse", "_streamed")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -67,6 +67,7 @@ class ResponsesStreamDecoder:
         self._known: dict[tuple[str, str], StreamItem] = {}  # by item id and by call id
         self._streamed: dict[ItemContent, deque[StreamItem]] | None = None  # by content; built on first use
         self._halves = SurrogateJoiner()
+        self._id = ""
         self._ended = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -136,9 +137,14 @@ class ResponsesStreamDecoder:
     # The response as a whole
 
     def _created(self, frame: ResponsesFrame) -> None:
-        if not self._blocks.started:
-            envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
-            self._blocks.start(envelope.id, envelope.model, envelope.created)
+        if self._blocks.started and not self._all:
+            return
+        envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
+        if self._id and envelope.id not in ("", self._id):
+            self._fault(spliced())
+            return
+        self._id = envelope.id
+        self._blocks.start(envelope.id, envelope.model, envelope.created)
 
     def _response_ended(self, frame: ResponsesFrame) -> None:
         body = read_object(frame.response, _RESPONSE)
@@ -179,6 +185,9 @@ class ResponsesStreamDecoder:
         name = fields.get("name")
         if item.kind in CALL_FIELDS and isinstance(name, str) and name and fields.get("call_id"):
             self._open_call(item)
+            announced = fields.get("arguments")
+            if isinstance(announced, str) and item.kind == "function_call":
+                item.announced = announced
 
     def _open_call(self, item: StreamItem) -> None:
         call = read_output_item(item.fields, _ITEM)
@@ -279,6 +288,7 @@ class ResponsesStreamDecoder:
                 self._blocks.write_whole(item, place, block)
             else:
                 self._blocks.settle(piece, delta_text(block))
+                self._write_announced(item, piece)
                 self._blocks.close(piece, block)
         self._close_item(item, cut=False)
 
@@ -289,6 +299,7 @@ class ResponsesStreamDecoder:
         item.done = True
         for piece in item.pieces.values():
             if piece.open:
+                self._write_announced(item, piece)
                 whole = item.kind not in CALL_FIELDS
                 whole = whole or ((item.displaced or not cut) and _is_whole_call(item, piece))
                 self._blocks.close_early(piece, complete=whole)
@@ -425,7 +436,22 @@ class ResponsesStreamDecoder:
         elif whole and piece.open:
             self._blocks.settle(piece, text)
         elif piece.open and piece.whole is None:
+            if item.announced:
+                self._write_announced_start(item, piece, text)
             self._blocks.add_text(piece, text)
+
+    def _write_announced_start(self, item: StreamItem, piece: OpenBlock, text: str) -> None:
+        """Write the start of arguments that came with the announcement of their call, if this first delta continues
+        them: it is no start of an object. Most servers announce a call with empty or whole arguments."""
+        announced, item.announced = item.announced, ""
+        if announced.lstrip().startswith("{") and not text.lstrip().startswith("{") and not json.is_object(announced):
+            self._blocks.add_text(piece, announced)
+
+    def _write_announced(self, item: StreamItem, piece: OpenBlock) -> None:
+        """Write the arguments of a call that came with its announcement and nowhere else. `{}` is a placeholder."""
+        announced, item.announced = item.announced, ""
+        if announced and piece.open and piece.whole is None and json.is_object(announced) and announced.strip("{} \n"):
+            self._blocks.add_text(piece, announced)
 
 
 def _group_by_content(items: list[StreamItem]) -> dict[ItemContent, deque[StreamItem]]:

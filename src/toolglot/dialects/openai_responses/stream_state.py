@@ -100,9 +100,22 @@ class OpenBlock:
 class StreamItem:
     """An item of the output, and its blocks: one for each content part, or one (at 0) for any other item."""
 
-    __slots__ = ("displaced", "done", "fields", "held", "kind", "listed", "pieces", "place", "slot", "slots")
+    __slots__ = (
+        "announced",
+        "displaced",
+        "done",
+        "fields",
+        "held",
+        "kind",
+        "listed",
+        "pieces",
+        "place",
+        "slot",
+        "slots",
+    )
 
     def __init__(self, fields: dict[str, Any], kind: str, place: int) -> None:
+        self.announced = ""  # arguments of a function call that came with its announcement, until there are others
         self.fields = fields
         self.kind = kind
         self.place = place

@@ -18,6 +18,7 @@ from toolglot.config.worker_checks import store_problem
 from toolglot.server import logs
 from toolglot.server import run as server
 from toolglot.server.security import UnsafeServerError
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.server.workers.supervisor import WRONG_STATUS, WorkerSupervisor
 from toolglot.server.workers.worker_slot import WorkerSlot
@@ -62,11 +63,18 @@ class WorkerParent:
         logs.set_up(
             server.merge_log_config(config.log, self._log_format, self._quiet), lambda: plan.start.gateway.secrets
         )
+        manager = ServiceManager(self._environ)
+
+        def announce() -> None:
+            on_ready(url, plan.start)
+            manager.ready(f"{len(listeners)} workers at {url}")
+
         supervisor = WorkerSupervisor(
             listeners,
             self._run_worker,
             prepare=self._prepare,
-            on_ready=lambda: on_ready(url, plan.start),
+            on_ready=announce,
+            manager=manager,
             drain=config.limits.drain,
             patience=config.limits.worker_silence,
         )
