@@ -204,7 +204,7 @@ class ToolLoop:
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
 
     def _resume(self, request: Request, earlier: LoopProgress) -> Request:
-        """Return the request with what an earlier answer to it has done. This answer begins with the same content."""
+        """Return the request with the progress of an earlier answer to it. This answer begins with the same content."""
         self._merge.insert(tuple(unfold_content(earlier.shown)), {})
         self.asks, self.rounds = earlier.asks, [*earlier.messages]
         return replace(_without_forced_choice(request), messages=(*request.messages, *earlier.messages))

@@ -106,7 +106,7 @@ class CodeFence:
     """The fence of an open code block; empty outside of one.
 
     A word after a fence (`json`) opens a block, inside another block too. That inner block ends before the outer one:
-    what it quotes stays quoted, and calls after both count again.
+    its content stays quoted, and calls after both count again.
     """
 
     __slots__ = ("_lengths", "_opening", "mark")

@@ -199,7 +199,9 @@ class _Converter:
                 self._draft.set(("models", name), "model", model, None)
             for _, other, other_model, deployment in targets[1:]:
                 self._draft.extend(("models", name), "fallbacks", [f"{other}/{other_model}"], deployment)
-                deployment.note(f"the load is not spread: this deployment is a fallback of {field_name(first.path)}")
+                deployment.note(
+                    f"requests are not load-balanced: this deployment is a fallback of {field_name(first.path)}"
+                )
             table.fields.update(rest)
 
     # Settings of all models
