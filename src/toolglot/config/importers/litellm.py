@@ -249,7 +249,7 @@ class _Converter:
                         self._draft.extend(("models", group), "fallbacks", [other.value], other)
 
     def _levels(self, settings: SourceNode) -> None:
-        """Numbers that hold for every upstream, unless a deployment has its own."""
+        """Numbers that apply to every upstream, unless a deployment has its own."""
         is_router = settings.path[-1] == "router_settings"
         for (router_name, other_name), (section, field) in LEVELS.items():
             node = settings.number(router_name if is_router else other_name)
@@ -316,7 +316,7 @@ def _find_provider(model: str, params: SourceNode) -> tuple[str, Provider, str |
 
 
 def _provider_by_name(model: str) -> str:
-    """LiteLLM's provider for a name without one. It takes Gemini's names for Vertex AI's."""
+    """Return LiteLLM's provider for a name without one. LiteLLM assigns Gemini's names to Vertex AI."""
     for vendor in VENDORS.values():
         if any("/" not in pattern and fnmatchcase(model, pattern) for pattern in vendor.models):
             return "vertex_ai" if vendor.name == "gemini" else vendor.name
