@@ -233,6 +233,46 @@ REFUSED = [
     Refused(
         deployment(api_base="http://127.0.0.1:4141"), "model_list[0].litellm_params.api_base", "the gateway itself"
     ),
+    Refused(
+        deployment(api_base="http://x.example"), "model_list[0].litellm_params", "LiteLLM sends OPENAI_API_KEY there"
+    ),
+    Refused(deployment(api_base="ftp://x", timeout=5), "model_list[0]", "`base_url`"),
+    Refused(
+        {**deployment(), "router_settings": {"timeout": 1}, "litellm_settings": {"request_timeout": 2}},
+        "litellm_settings.request_timeout",
+        "not used: router_settings.timeout",
+    ),
+    Refused(
+        deployment(max_retries=1, num_retries=2), "model_list[0].litellm_params.num_retries", "not used: max_retries"
+    ),
+    Refused(
+        deployment(headers={"a": "1"}, extra_headers={"A": "2"}), "model_list[0].litellm_params.headers.a", "twice"
+    ),
+    Refused(
+        {**deployment(), "router_settings": {"model_group_alias": {"m": "m"}}},
+        "router_settings.model_group_alias.m",
+        "there is a model of this name",
+    ),
+    Refused(
+        {
+            "model_list": [
+                {**each, "model_info": {"max_tokens": number}}
+                for number, each in enumerate(deployment()["model_list"] * 2, 1)
+            ]
+        },
+        "model_list[1].model_info.max_tokens",
+        "has another value",
+    ),
+    Refused(
+        deployment(model="openai/own-tune", input_cost_per_token=1e-6),
+        "model_list[0].litellm_params",
+        "`input` and `output` are needed",
+    ),
+    Refused(
+        deployment(input_cost_per_token_above_200k_tokens=1e-6),
+        "model_list[0].litellm_params.input_cost_per_token_above_200k_tokens",
+        "no such price",
+    ),
     Refused({**deployment(), "include": "x.yaml"}, "include", "expected a list of files"),
     Refused(
         {**deployment(), "router_settings": {"fallbacks": [{"m": ["z"]}]}},

@@ -18,6 +18,7 @@ from toolglot.wire.known_history import (
     MAX_CHANGED,
     MAX_HISTORY_BYTES,
     MAX_PER_KEY,
+    MIN_HISTORY_BYTES,
     HistoryCache,
 )
 from toolglot.wire.settings_cache import SettingsCache
@@ -39,10 +40,12 @@ def test_a_conversation_with_known_elements_is_decoded_as_in_a_first_request(cli
     known: Known = SettingsCache(HISTORY[client])
     space = data.draw(st.sampled_from(SPACES))
     lengths = st.integers(0, len(elements))
-    for length in (len(history), *data.draw(st.lists(lengths, min_size=2, max_size=4))):
-        said = space.join([b"[", (b"," + space).join(map(wire, elements[:length])), b"]"])
-        read_again(client, before + said + behind, known)
-        read_again(client, before + data.draw(spoilt_bytes(said)) + behind, known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolglot.wire.known_history.MIN_HISTORY_BYTES", KEY_BYTES)
+        for length in (len(history), *data.draw(st.lists(lengths, min_size=2, max_size=4))):
+            said = space.join([b"[", (b"," + space).join(map(wire, elements[:length])), b"]"])
+            read_again(client, before + said + behind, known)
+            read_again(client, before + data.draw(spoilt_bytes(said)) + behind, known)
 
 
 def conversation(*elements: str) -> bytes:
@@ -59,7 +62,7 @@ class Decoder:
     def read(self, *elements: str) -> list[Any]:
         """The elements that were decoded."""
         self.decoded.clear()
-        assert self.cache.read(conversation(*elements), self._decode) == [*elements]
+        assert [*(self.cache.read(conversation(*elements), self._decode) or ())] == [*elements]
         assert self.cache.size == sum(len(one.data) for histories in self.cache._known.values() for one in histories)
         assert self.cache.size <= MAX_BYTES
         return [one for decoded in self.decoded for one in decoded]
@@ -69,7 +72,7 @@ class Decoder:
         return [*self.decoded[-1]]
 
 
-FIRST = "a" * KEY_BYTES
+FIRST = "a" * MIN_HISTORY_BYTES
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,9 @@ def test_only_elements_behind_the_common_ones_are_decoded(
     decoder = Decoder()
     decoder.read(*earlier)
     assert decoder.read(*later) == [*decoded]
-    assert decoder.read(*later, "the end") == (["the end"] if len(later[0]) >= KEY_BYTES else [*later, "the end"])
+    assert decoder.read(*later, "the end") == (
+        ["the end"] if len(later[0]) >= MIN_HISTORY_BYTES else [*later, "the end"]
+    )
 
 
 def test_conversations_that_begin_alike_are_kept_apart_up_to_a_number() -> None:

@@ -25,7 +25,9 @@ from tests.upstream.bad_server import (
     BadServer,
     Gate,
     Script,
+    Step,
     chunk,
+    close,
     drip,
     expect,
     head,
@@ -367,6 +369,37 @@ def test_an_upstream_that_fails_in_a_later_round_is_the_clients_error(client: st
         else:
             assert answer.status >= 500
             assert b"overloaded" in answer.body
+
+
+OVERLOADED = reply({"error": {"message": "overloaded", "type": "server_error"}}, 503)
+ADD = ToolCall(id="call_1", name="day__add", arguments='{"a": 1}')  # it declares that it only reads
+
+
+@pytest.mark.parametrize(
+    ("client", "call", "failure", "header"),
+    [
+        ("openai_chat", echo("x"), OVERLOADED, "false"),
+        ("openai_responses", echo("x"), OVERLOADED, "false"),
+        ("anthropic", echo("x"), OVERLOADED, "false"),
+        ("anthropic", echo("x"), reply(b"{"), "false"),
+        ("anthropic", echo("x"), close(), "false"),
+        ("anthropic", ADD, OVERLOADED, None),
+        ("openai_chat", None, OVERLOADED, None),
+    ],
+    ids=["chat", "responses", "messages", "unreadable", "closed", "only read", "nothing ran"],
+)
+def test_an_sdk_does_not_run_tools_again_by_asking_again(
+    client: str, call: ToolCall | None, failure: Step, header: str | None
+) -> None:
+    failing = [expect(), failure]
+    answers = [failing] if call is None else [says("openai_chat", call, streams=False), failing]
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client)
+        assert answer.status >= 500
+        assert answer.headers.get("x-should-retry") == header
 
 
 def test_an_answer_that_fails_before_it_begins_has_an_id_a_time_and_its_model() -> None:

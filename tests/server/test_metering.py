@@ -318,3 +318,31 @@ def test_a_revoked_key_begins_no_further_attempt(tmp_path: Path) -> None:
             answer = talk.rest()
             assert second.requests == []
             assert answer.status in (401, 503)
+
+
+@pytest.mark.parametrize(("tier", "is_known"), [("default", True), ("priority", False)])
+def test_a_rate_that_is_unknown_is_charged_at_the_most_that_it_may_cost(
+    tmp_path: Path, tier: str, is_known: bool
+) -> None:
+    """The table has no rate for this model's priority tier. Costs would be 0, and the budget never spent."""
+    model = "gpt-5.4-nano"
+    answer = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "service_tier": tier,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+    }
+    with BadServer([expect(), reply(answer)]) as bad:
+        upstream = at("openai_chat", bad.url, vendor="openai")
+        with gateway(upstream, team=configured(tmp_path)) as running:
+            desk = Desk(tmp_path, running)
+            assert running.ask("anthropic", model=model, headers=desk.create("anna", usd_per_day=1)).status == 200
+            row = desk.spend("anna", 1)
+    price = running.service.gateway.pricing.find("up", model).price
+    assert price is not None
+    usual = (100 * price.base.input + 10 * price.base.output) // 1_000_000
+    assert row.estimated == int(not is_known)
+    assert (row.nano_usd == usual) if is_known else (row.nano_usd >= usual)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from toolglot.errors import DecodeError
@@ -19,7 +19,7 @@ def decode_with_cached_settings(
     reader: TypedReader[Any],
     data: bytes,
     decode_history: Callable[[list[Any], bytes], list[T]],
-    with_history: Callable[[Request, list[T]], Request],
+    with_history: Callable[[Request, Sequence[T]], Request],
 ) -> Request | None:
     """Return the request that `with_history` builds from its settings and its decoded history. `decode_history` decodes
     elements of the history, each independent of the others. None if the whole document must be read, for example to

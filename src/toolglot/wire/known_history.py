@@ -7,9 +7,9 @@ changed in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -20,8 +20,9 @@ MAX_PER_KEY = 8
 """Conversations with the same key."""
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of all conversations. Their decoded elements take about as much again."""
+MIN_HISTORY_BYTES = 2048
+"""Bytes of one conversation. Shorter ones are decoded as fast as they are found."""
 MAX_HISTORY_BYTES = 512 * 1024
-"""Bytes of one conversation."""
 MAX_CHANGED = 4
 """Elements at the end of a conversation that may have changed: clients move cache breakpoints with every turn."""
 PROBE_BYTES = 32
@@ -45,24 +46,26 @@ class _KnownHistory(Generic[T]):
 
     def count_common(self, data: bytes) -> int:
         """Count the elements with which another conversation begins, too; 0 if more than the last few differ."""
-        own = self.data
-        ends = self._find_ends()
-        for number in range(len(ends) - 1, max(len(ends) - 1 - MAX_CHANGED, -1), -1):
-            end = ends[number]
-            probe = own[end - PROBE_BYTES : end] if end > PROBE_BYTES else own[:end]
-            if data.endswith(probe, 0, end) and data[end : end + 1] in _AFTER and data.startswith(own[:end]):
-                return number + 1
+        own, ends = self.data, self.ends
+        if len(ends) < len(self.elements):
+            ends = self._find_ends()
+        count = len(ends)
+        least = count - MAX_CHANGED if count > MAX_CHANGED else 0
+        while count > least:
+            end = ends[count - 1]
+            start = end - PROBE_BYTES if end > PROBE_BYTES else 0
+            if data[start:end] == own[start:end] and data[end : end + 1] in _AFTER and data.startswith(own[:end]):
+                return count
+            count -= 1
         return 0
 
     def _find_ends(self) -> tuple[int, ...]:
-        ends, data = self.ends, self.data
-        if len(ends) < len(self.elements):
-            place = ends[-1] if ends else 0
-            found = [*ends]
-            for raw in _split(b"[" + data[data.index(b"," if ends else b"[", place) + 1 :]):
-                place = data.index(raw, place) + len(raw)
-                found.append(place)
-            self.ends = ends = tuple(found)
+        data, found = self.data, [*self.ends]
+        place = found[-1] if found else 0
+        for raw in _split(b"[" + data[data.index(b"," if found else b"[", place) + 1 :]):
+            place = data.index(raw, place) + len(raw)
+            found.append(place)
+        self.ends = ends = tuple(found)
         return ends
 
 
@@ -74,47 +77,54 @@ class HistoryCache(Generic[T]):
     """Elements of one dialect's conversations. It is thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[_KnownHistory[T], ...]] = {}
+        self._known: dict[bytes, list[_KnownHistory[T]]] = {}
         self._lock = Lock()
         self.size = 0
 
-    def read(self, data: bytes, decode: Callable[[bytes], list[T] | None]) -> list[T] | None:
+    def read(self, data: bytes, decode: Callable[[bytes], list[T] | None]) -> Sequence[T] | None:
         """The elements of the conversation in these bytes. `decode` reads those that are not known, from an array of
         them, and returns None if only the whole request can be read. Raises the same as `decode`."""
-        if not KEY_BYTES < len(data) <= MAX_HISTORY_BYTES:
+        if not MIN_HISTORY_BYTES <= len(data) <= MAX_HISTORY_BYTES:
             return decode(data)
         key = data[:KEY_BYTES]
         for known in self._known.get(key, ()):
-            if (count := known.count_common(data)) and (elements := _extend(known, count, data, decode)) is not None:
-                self._insert(key, _KnownHistory(data, tuple(elements), known.ends[:count]), known)
-                return elements
+            if (count := known.count_common(data)) and (extended := _extend(known, count, data, decode)) is not None:
+                self._insert(key, extended, known)
+                return extended.elements
         elements = decode(data)
         if elements:
             self._insert(key, _KnownHistory(data, tuple(elements), ()), None)
         return elements
 
     def _insert(self, key: bytes, history: _KnownHistory[T], earlier: _KnownHistory[T] | None) -> None:
-        """Put a conversation before the others with its key, in place of an earlier turn of it."""
+        """Put a conversation in the place of an earlier turn of it, or before the others with its key."""
         with self._lock:
-            known = self._known.pop(key, ())
-            kept = tuple([one for one in known if one is not earlier][: MAX_PER_KEY - 1])
-            self._known[key] = (history, *kept)
-            self.size += len(history.data) + _count_bytes(kept) - _count_bytes(known)
+            known = self._known.pop(key, None)
+            if known is None:
+                known = []
+            if earlier is not None and earlier in known:  # by identity
+                self.size -= len(earlier.data)
+                known[known.index(earlier)] = history
+            else:
+                known.insert(0, history)
+                if len(known) > MAX_PER_KEY:
+                    self.size -= len(known.pop().data)
+            self._known[key] = known
+            self.size += len(history.data)
             while self.size > MAX_BYTES:
-                self.size -= _count_bytes(self._known.pop(next(iter(self._known))))
+                self.size -= sum([len(one.data) for one in self._known.pop(next(iter(self._known)))])
 
 
 def _extend(
     known: _KnownHistory[T], count: int, data: bytes, decode: Callable[[bytes], list[T] | None]
-) -> list[T] | None:
-    """The first elements of a known conversation and those that follow them in these bytes; None if something else
-    follows."""
-    rest = data[known.ends[count - 1] :].lstrip(_SPACE)
+) -> _KnownHistory[T] | None:
+    """The conversation in these bytes, which begins with the first elements of a known one; None if something else than
+    elements follows."""
+    elements, ends = known.elements, known.ends
+    if count < len(ends):
+        elements, ends = elements[:count], ends[:count]
+    rest = data[ends[-1] :].lstrip(_SPACE)
     if rest == b"]":
-        return [*known.elements[:count]]
+        return _KnownHistory(data, elements, ends)
     more = decode(b"[" + rest[1:]) if rest.startswith(b",") else None
-    return [*known.elements[:count], *more] if more else None
-
-
-def _count_bytes(histories: tuple[_KnownHistory[Any], ...]) -> int:
-    return sum([len(history.data) for history in histories])
+    return _KnownHistory(data, (*elements, *more), ends) if more else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -15,8 +15,10 @@ from toolglot.config.problems import Problem, field_name
 TablePath: TypeAlias = tuple[str, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_ORDER = ("", "server", "upstreams", "models", "limits", "log")
+_ORDER = ("", "server", "upstreams", "models", "prices", "limits", "log")
 """Order of the tables in the file, by their first name."""
+_REQUIRED: Mapping[TablePath, str] = {("models",): "upstream"}
+"""Fields without which a table means nothing, by section."""
 
 
 class DraftField(Struct, frozen=True):
@@ -43,6 +45,12 @@ class Draft:
     def set(self, table: TablePath, field: str, value: Any, source: SourceNode | None, comment: str = "") -> None:
         self.table(table).fields.setdefault(field, DraftField(value, source, comment))
 
+    def set_once(self, table: TablePath, field: str, value: Any, source: SourceNode) -> None:
+        """Set a field, and report a value that differs from an earlier one."""
+        before = self.table(table).fields.setdefault(field, DraftField(value, source))
+        if before.value != value and before.source is not None:
+            source.note(f"not used: {field_name(before.source.path)} has another value")
+
     def extend(self, table: TablePath, field: str, values: Iterable[str], source: SourceNode) -> None:
         """Append to a list, without duplicates."""
         fields = self.table(table).fields
@@ -58,11 +66,17 @@ class Draft:
         for path, table in self.tables.items():
             for field in table.fields:
                 if _is_inside(name, field_name((*path, field))):
-                    return table.fields.pop(field).source or table.source
+                    is_required = _REQUIRED.get(path[:1]) == field
+                    return self._remove_table(path) if is_required else table.fields.pop(field).source or table.source
         for path in sorted(self.tables, key=len, reverse=True):
             if path and _is_inside(name, field_name(path)):
-                return self.tables.pop(path).source
+                return self._remove_table(path)
         return None
+
+    def _remove_table(self, path: TablePath) -> SourceNode | None:
+        """Remove a table with those below it."""
+        removed = [self.tables.pop(each) for each in list(self.tables) if each[: len(path)] == path]
+        return next((table.source for table in removed if table.source is not None), None)
 
 
 def _is_inside(name: str, outer: str) -> bool:

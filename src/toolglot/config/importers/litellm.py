@@ -17,6 +17,7 @@ from toolglot.config.importers.litellm_rows import (
     MODES,
     NO_VENDOR,
     NOT_TAKEN,
+    PRICES,
     PROVIDERS,
     RETRY_NAMES,
     Provider,
@@ -111,6 +112,8 @@ class _Converter:
 
         self._groups: dict[str, str] = {}
         """The model that an alias stands for."""
+        self._levels_set: dict[tuple[str, str], SourceNode] = {}
+        """What holds for every upstream."""
 
     def convert(self) -> None:
         credentials = {
@@ -176,6 +179,9 @@ class _Converter:
         self._targets.setdefault(name.value, []).append(target)
         if info is not None:
             self._model_info(name.value, info)
+        for source in (params, info):
+            if source is not None and "*" not in own_name:
+                self._prices(f"{upstream}/{own_name}", source)
 
     def _model_info(self, name: str, info: SourceNode) -> None:
         for fields, field in (
@@ -184,7 +190,14 @@ class _Converter:
         ):
             for each in fields:
                 if (number := info.number(each)) is not None:
-                    self._draft.set(("models", name), field, number.value, number)
+                    self._draft.set_once(("models", name), field, number.value, number)
+
+    def _prices(self, model: str, source: SourceNode) -> None:
+        for name, field in PRICES.items():
+            if (price := source.number(name)) is not None:
+                self._draft.table(("prices", model), source)
+                million = price.with_number(round(price.value * 1_000_000, 9))
+                self._draft.set_once(("prices", model), field, million.value, million)
 
     def _write_models(self) -> None:
         for name, targets in self._targets.items():
@@ -213,6 +226,9 @@ class _Converter:
             known = None if group is None else self._draft.tables.get(("models", str(group.value)))
             if group is None or known is None:
                 node.report("there is no model of this name")
+                continue
+            if alias in self._targets or alias in self._groups:
+                node.report("not used: there is a model of this name")
                 continue
             group.take()
             if (hidden := node.get("hidden")) is not None and isinstance(hidden.take(), bool):
@@ -254,11 +270,17 @@ class _Converter:
         for (router_name, other_name), (section, field) in LEVELS.items():
             node = settings.number(router_name if is_router else other_name)
             if node is not None:
-                for upstream in self._draft.names("upstreams"):
-                    self._draft.set(("upstreams", upstream, section), field, node.value, node)
+                self._set_everywhere(section, field, node)
         if (retries := settings.number("num_retries")) is not None:
-            for upstream in self._draft.names("upstreams"):
-                self._draft.set(("upstreams", upstream, "retries"), "attempts", retries.value + 1, retries)
+            self._set_everywhere("retries", "attempts", retries.with_number(retries.value + 1))
+
+    def _set_everywhere(self, section: str, field: str, node: SourceNode) -> None:
+        before = self._levels_set.setdefault((section, field), node)
+        if before is not node:
+            node.note(f"not used: {field_name(before.path)} comes first")
+            return
+        for upstream in self._draft.names("upstreams"):
+            self._draft.set(("upstreams", upstream, section), field, node.value, node)
 
     def _server(self) -> None:
         for general in self._sections.get("general_settings", ()):
@@ -346,6 +368,9 @@ def _upstream_request(
         settings=_settings(params),
     )
     if is_own and provider.is_any_server and not _is_vendors(address, provider):
+        if key is None and provider.key_variable is None:
+            variable = VENDORS[provider.vendor or ""].keys[0].name
+            params.note(f"no key is sent to this address: LiteLLM sends {variable} there; set `key` if it needs one")
         own = "openai_chat" if provider.vendor == "openai" else VENDORS[provider.vendor or ""].dialect
         return replace(request, vendor=None, dialect=dialect or own)
     return request
@@ -378,8 +403,12 @@ def _headers(sources: list[SourceNode]) -> dict[str, tuple[str, SourceNode]]:
             for name in node.members() if node is not None else ():
                 assert node is not None
                 text, member = node.text(name), node.get(name)
-                if text is not None and member is not None:
-                    found.setdefault(name.lower(), (text, member))
+                if (
+                    text is not None
+                    and member is not None
+                    and found.setdefault(name.lower(), (text, member))[0] != text
+                ):
+                    member.note("not used: the header is there twice")
         organization, member = _first_text([source], ("organization",))
         if organization is not None and member is not None:
             found.setdefault("openai-organization", (organization, member))
@@ -390,5 +419,7 @@ def _settings(params: SourceNode) -> dict[tuple[str, str], SourceNode]:
     found = {place: node for (name, _), place in LEVELS.items() if (node := params.number(name)) is not None}
     for name in RETRY_NAMES:
         if (retries := params.number(name)) is not None:
-            found.setdefault(("retries", "attempts"), replace(retries, value=retries.value + 1))
+            attempts = retries.with_number(retries.value + 1)
+            if found.setdefault(("retries", "attempts"), attempts) is not attempts:
+                retries.note(f"not used: {RETRY_NAMES[0]} comes first")
     return found

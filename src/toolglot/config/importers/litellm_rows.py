@@ -28,7 +28,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("openai", is_any_server=True),
     "custom_openai": Provider("openai", is_any_server=True),
     "openai_like": Provider("openai", is_any_server=True),
-    "litellm_proxy": Provider("openai", is_any_server=True, address="${LITELLM_PROXY_API_BASE}"),
+    "litellm_proxy": Provider("openai", None, "LITELLM_PROXY_API_KEY", "${LITELLM_PROXY_API_BASE}", is_any_server=True),
     "anthropic": Provider("anthropic", is_any_server=True),
     "gemini": Provider("gemini"),
     "azure": Provider("azure", None, "AZURE_API_KEY", "${AZURE_API_BASE}", "/openai/v1"),
@@ -74,12 +74,21 @@ LEVELS: Mapping[tuple[str, str], tuple[str, str]] = {
 RETRY_NAMES = ("max_retries", "num_retries")
 """Numbers of repeated calls; ours counts the first call, too."""
 
-_KEYS = "toolglot has no keys with limits yet; clients use the keys under `server.keys`"
-_BUDGETS = "toolglot has no budgets yet"
-_RATES = "toolglot has no limits of requests or tokens per minute yet"
-_PRICES = "toolglot has no prices yet"
-_DATABASE = "toolglot needs no database; responses are stored in a SQLite file (`store.path`)"
-_REDIS = "toolglot does not use Redis yet"
+PRICES: Mapping[str, str] = {
+    "input_cost_per_token": "input",
+    "output_cost_per_token": "output",
+    "cache_read_input_token_cost": "cache_read",
+    "cache_creation_input_token_cost": "cache_write",
+    "cache_creation_input_token_cost_above_1hr": "cache_write_long",
+}
+"""Prices of a token, and ours of a million tokens."""
+
+_KEYS = "keys with limits are made by `toolglot keys create`, with `[team]` in the configuration"
+_BUDGETS = "budgets belong to keys: `toolglot keys create NAME --usd-per-month`"
+_RATES = "limits belong to keys: `toolglot keys create NAME --requests-per-minute, --tokens-per-minute`"
+_PRICES = "`[prices]` has no such price; the table of prices knows tiers: `toolglot prices MODEL`"
+_DATABASE = "keys, spend and responses are in SQLite files (`team.database`, `store.path`)"
+_REDIS = "toolglot does not use Redis"
 _BALANCE = "toolglot does not balance load yet: the first target answers, the others are its fallbacks"
 _CALLBACKS = "toolglot runs no callbacks: it has logs, `GET /metrics` and OpenTelemetry traces"
 _CODE = "toolglot runs no code of other gateways"
@@ -100,7 +109,7 @@ NOT_TAKEN = (
         for name in ("rpm", "tpm", "max_parallel_requests", "default_max_parallel_requests")
     ),
     *(NotTaken(f"*.{name}", _BALANCE) for name in ("weight", "routing_strategy*", "routing_groups", "*affinity*")),
-    NotTaken("*_cost_per_*", _PRICES),
+    NotTaken("*_cost*", _PRICES),
     NotTaken("*.cost_*", _PRICES),
     NotTaken("general_settings.database_*", _DATABASE),
     NotTaken("general_settings.store_*", _DATABASE),

@@ -22,7 +22,7 @@ _STARS = re.compile(r"\\\*")
 
 
 class NotTaken(Struct, frozen=True):
-    """A setting that is not imported, and the reason. In the pattern, `*` is any text: `general_settings.database_*`."""
+    """A setting that is not imported, and the reason. `*` in the pattern is any text: `general_settings.database_*`."""
 
     pattern: str
     reason: str

@@ -101,9 +101,9 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     if messages and messages[0].role in _SYSTEM_ROLES:
-        messages[0] = with_native(messages[0], NAME, **{"$inline": True})
+        messages = [with_native(messages[0], NAME, **{"$inline": True}), *messages[1:]]
     return replace(settings, messages=(*settings.messages, *messages))
 
 

@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -111,7 +112,7 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     return replace(settings, messages=(*settings.messages, *_mark_pieces(messages)))
 
 
@@ -241,20 +242,22 @@ def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
     return _ROLES.get(role, role)
 
 
-def _mark_pieces(messages: list[Message]) -> list[Message]:
+def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
     """Mark texts of the model that may continue in the next part or content with a note.
 
     A chat of the JavaScript SDK keeps every chunk of a streamed answer as a separate content. Other clients put the
     parts of all chunks into one content. For other APIs, such texts are joined without a separator.
     """
+    marked: list[Message] | None = None
     for at, message in enumerate(messages):
         if message.role == "assistant" and (_has_assistant_neighbor(messages, at) or _has_adjacent_texts(message)):
-            messages[at] = _mark_message_pieces(message)
-    return messages
+            marked = [*messages] if marked is None else marked
+            marked[at] = _mark_message_pieces(message)
+    return messages if marked is None else marked
 
 
-def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
-    """Tell whether the message before or after this one is also from the model."""
+def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
+    """Is the message before or after this one also from the model?"""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
     )

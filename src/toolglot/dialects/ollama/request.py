@@ -6,7 +6,7 @@ Ollama treats a model without a tag like one with `:latest`, and some clients ad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -105,7 +105,7 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     return replace(settings, messages=tuple(messages))
 
 

@@ -7,7 +7,7 @@ is decoded as a `Thinking` block and written back under its original name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -112,7 +112,7 @@ def _decode_messages(messages: list[AnyMessage], data: bytes) -> list[Message]:
     return [decode_message(message) for message in drain(messages)]
 
 
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     return replace(settings, messages=tuple(messages))
 
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -112,7 +112,7 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, items)
 
 
-def _with_history(settings: Request, items: list[_InputItem]) -> Request:
+def _with_history(settings: Request, items: Sequence[_InputItem]) -> Request:
     brought = [tool for _, tools in items for tool in tools]
     messages = [message for message, _ in items]
     return replace(settings, messages=(*settings.messages, *messages), tools=merge_tools(settings.tools, brought))

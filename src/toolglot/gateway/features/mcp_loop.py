@@ -30,6 +30,7 @@ from toolglot.gateway.commands import (
     WholeAnswer,
     Write,
 )
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
 from toolglot.gateway.features.mcp_rounds import McpRounds
@@ -245,14 +246,21 @@ class McpAnswer:
         except Exception as failure:
             yield from self._keep_progress()
             # Once something was written, only the stream itself can report the error.
-            if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
-                raise
-            return context.end(error)
+            if context.begun and (error := context.describe_failure(failure, context.record)) is not None:
+                return context.end(error)
+            if isinstance(failure, (FailedError, UpstreamError)) and self._has_changed_something:
+                failure.error = replace(failure.error, should_retry=False)
+            raise
         finally:
             self._runner.cancel()
             if self._loop.progress is not None:  # the client has left
                 now = context.environment.wall_clock()
                 self._rounds.remember_progress(self._request, self._loop.progress, now)
+
+    @property
+    def _has_changed_something(self) -> bool:
+        """Has a tool run that does more than read? An SDK that sends the request again would run it again."""
+        return any(each.ran and not each.served.offered.tool.read_only for each in self._loop.outcomes)
 
     def _answer_stream(self) -> Steps[StreamEnd]:
         yield from self._run_loop(self._write_events)

@@ -107,7 +107,8 @@ class RequestMeter(Struct, eq=False):
         nano = 0
         if limits.nano_usd_per_day is not None or limits.nano_usd_per_month is not None:
             if price.price is not None:
-                nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output)
+                tier = request.service_tier
+                nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output, service_tier=tier)
             elif price.is_due:
                 nano = 1  # unknown: it needs a budget that is not spent
         return Demand(key, limits, tokens + output, nano)
@@ -166,6 +167,7 @@ class RequestMeter(Struct, eq=False):
             self.team.ledger.add(rows)
 
     def _rows(self, context: FlowContext, hold: Hold) -> Iterator[UsageRow]:
+        """One row for each model call that has answered."""
         record = context.record
         charges = record.charges
         if not charges:
@@ -174,16 +176,17 @@ class RequestMeter(Struct, eq=False):
             model = record.upstream_model or self.target.model
             charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
         for attempt, charge in enumerate(charges, 1):
-            usage, nano, estimated = charge.usage, charge.cost, False
+            usage = charge.usage
             counts = None if usage is None else billed_tokens(usage)
-            if counts is None:
-                estimated = True
+            nano, is_estimated = charge.cost, counts is None
+            if usage is None or counts is None:
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
                 assert counts is not None
-                price = self.pricing.find(charge.upstream, charge.model)
-                if nano is None and price.price is not None:
-                    nano = cost_of(usage, price.price)
+            if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
+                nano = cost_of(usage, price) if is_estimated else None
+                if nano is None:  # the rate for what was used is unknown: never free, and never too little
+                    nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
             yield UsageRow(
                 request_id=record.id,
                 attempt=attempt,
@@ -198,7 +201,7 @@ class RequestMeter(Struct, eq=False):
                 cache_write_long_tokens=counts.written_long,
                 output_tokens=counts.output,
                 nano_usd=nano,
-                estimated=estimated,
+                estimated=is_estimated,
             )
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
