@@ -71,12 +71,12 @@ class Api(Struct, frozen=True, kw_only=True):
     message: tuple[str | int, ...]
     """Path of the model's message in an answer."""
     raw_calls: Callable[[Json], list[Json]]
-    """The calls in an answer, as they are on the wire."""
+    """The calls in an answer, in wire form."""
     call: Callable[[Json], Call]
     go_on: Callable[[Json, Json, list[Call]], Json]
     """Makes the next request from the request, the answer and its calls."""
     raw_results: Callable[[Json], list[Json]]
-    """The tool results in a request, as they are on the wire."""
+    """The tool results in a request, in wire form."""
 
 
 CHAT = Api(

@@ -223,7 +223,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):
-    """The members of an answer, streamed or not, and what clients need."""
+    """The members of an answer, streamed or not, and the needs of clients."""
 
     id_prefix: str = ""
     """Prefix of answer ids."""
@@ -248,7 +248,7 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
 
 
 class StreamShape(Struct, frozen=True, kw_only=True):
-    """The form of a stream, and what clients need."""
+    """The form of a stream, and the needs of clients."""
 
     framing: Framing = EVENTS
 
@@ -322,7 +322,7 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Creates the dialect that decodes the answer to this request, if decoding depends on the request."""
     demand: HistoryDemand = NO_DEMAND
     other_forms: frozenset[str] = frozenset()
-    """Native notes on content that came in the form of another API: `passes/foreign_forms.py`."""
+    """Native notes on content in the form of another API: `passes/foreign_forms.py`."""
     default_history: Mapping[str, Any] = {}
     """Default limits of the history: fields of `HistoryPolicy`."""
 
@@ -341,7 +341,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decode_error: Callable[[int, Mapping[str, str], bytes], ApiError]
     encode_error: Callable[[ApiError], HttpError]
     path: Callable[[Request], str]
-    """Path of the request, below the base URL. It is the full path of a route in the manifest (such as `/v1/messages`),
+    """Path of the request, below the base URL. It is the full path of a route in the manifest (`/v1/messages`),
     so that one gateway can be the upstream of another."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()

@@ -115,7 +115,7 @@ CONTEXT_OVERFLOW = "context_length_exceeded"
 
 
 REQUEST_TOO_LARGE = "request_too_large"
-"""Error code: the request is larger than its upstream ever accepts. Another upstream may accept it."""
+"""Error code: the request exceeds the upstream's size limit. Another upstream may accept it."""
 
 
 class ContextOverflow(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class ApiError(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     native: Native = {}
     streamed_by: str | None = None
-    """The upstream's dialect, if the error came in its stream before any part of an answer."""
+    """The upstream's dialect, if the error was in its stream before any part of an answer."""
     retry_after_date: str | None = None
     """An HTTP date to wait for, if there is no number of seconds."""
     should_retry: bool | None = None
@@ -160,7 +160,7 @@ class ApiError(Struct, frozen=True, kw_only=True):
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
-    """The error came in a document that clients of the upstream's own dialect do not recognize as an error."""
+    """The error was in a document that clients of the upstream's own dialect do not recognize as an error."""
     is_broken_off: bool = False
     """The upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
     reply_headers: Mapping[str, str] = {}
@@ -349,8 +349,9 @@ def truncated(detail: str = "") -> ApiError:
 
 
 def spliced() -> ApiError:
-    """The error for a stream into which a proxy has written two answers: it lost its upstream and asked again. Read as
-    one answer, text would come twice, and calls would run twice."""
+    """The error for a stream into which a proxy has written two answers: it lost its upstream and retried. Read as one
+    answer, text would appear twice and calls would run twice.
+    """
     return truncated("another answer begins in the same stream")
 
 

@@ -120,7 +120,7 @@ class Citation(Node, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, gc=False):
-    """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
+    """The source of media. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
 
     kind: Literal["base64", "url", "file", "text"]
     data: str

@@ -20,7 +20,7 @@ _INHERITED_VARIABLES = (
     if sys.platform == "win32"
     else ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 )
-"""Variables that programs need to run at all. Keys and proxies are not included: a server must be given those
+"""Variables that programs need to run. Keys and proxies are not included: a server must be given those
 explicitly."""
 
 _CHUNK = 65_536

@@ -246,7 +246,7 @@ class ToolRunner:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    """Parse what a model wrote as arguments; empty text is an empty object. Raises `CallNotRunError`."""
+    """Parse a model's text of arguments; empty text is an empty object. Raises `CallNotRunError`."""
     if not text.strip():
         return {}
     arguments = json.object_value(text)

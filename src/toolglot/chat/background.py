@@ -121,7 +121,7 @@ class BackgroundLoop:
         raise LeaveError(128 + number)
 
     def read_keyboard(self, read: Callable[[], str]) -> str:
-        """Return what the user types. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
+        """Return the user's input. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
         self.typing = True
         try:
             if self._leaving:

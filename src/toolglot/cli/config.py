@@ -1,5 +1,6 @@
-"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file, or convert another
-gateway's. All offline."""
+"""`toolglot config`: check a file, print the schema, explain the route of a model name, create a file, or convert the
+file of another gateway. All offline.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from a text like `30d`, `12h`, `90m` or `45s`."""
+    """A number of seconds, parsed from `30d`, `12h`, `90m` or `45s`."""
 
     name = "duration"
 
@@ -154,7 +154,7 @@ def show(name: str, file: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def change(name: str, unlimited: Sequence[str], file: Path | None, as_json: bool, **given: Any) -> None:
-    """Change fields of the key NAME. What is not given stays as it is."""
+    """Change fields of the key NAME. Other fields stay unchanged."""
     changes = _read_changes(given)
     for limit in unlimited:
         field = limit.replace("-", "_")
@@ -179,7 +179,7 @@ def rotate(name: str, overlap: float, file: Path | None, as_json: bool) -> None:
 @click.argument("name")
 @config_option
 def revoke(name: str, file: Path | None) -> None:
-    """Revoke the key NAME for good. It stops working within a second."""
+    """Revoke the key NAME permanently. It stops working within a second."""
     click.echo(f"{_administer(file, lambda team: team.set_status(name, 'revoked', time())).name}: revoked")
 
 
@@ -195,7 +195,7 @@ def suspend(name: str, file: Path | None) -> None:
 @click.argument("name")
 @config_option
 def resume(name: str, file: Path | None) -> None:
-    """Make the suspended key NAME work again."""
+    """Resume the suspended key NAME."""
     click.echo(f"{_administer(file, lambda team: team.set_status(name, 'active', time())).name}: active")
 
 
@@ -207,7 +207,7 @@ def _read_changes(given: dict[str, Any]) -> KeyChanges:
 
 
 def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]) -> T:
-    """Do the work on the database that the configuration names."""
+    """Run an operation on the database of the configuration."""
     config = load_config(file, os.environ).config.team
 
     async def run() -> T:
@@ -223,7 +223,7 @@ def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]
         _refuse(str(error))
     if not config.enabled:
         click.echo(
-            "toolglot: note: the gateway does not ask for these keys: set `enabled = true` under [team]", err=True
+            "toolglot: note: the gateway does not use these keys yet: set `enabled = true` under [team]", err=True
         )
     return result
 

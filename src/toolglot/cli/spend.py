@@ -1,4 +1,4 @@
-"""`toolglot spend`: what keys have used and what it cost, as a table, CSV, JSON or a plot."""
+"""`toolglot spend`: show the usage and cost of keys as a table, CSV, JSON or a plot."""
 
 from __future__ import annotations
 
@@ -72,9 +72,8 @@ class Day(click.ParamType[str]):
 def spend(
     by: Sequence[str], name: str | None, since: str, until: str, form: str, plot: Path | None, file: Path | None
 ) -> None:
-    """Show what the team's keys have used and what it cost.
-
-    Amounts are complete to within a second. An answer whose cost is unknown is counted as unpriced, never as free.
+    """Show the usage and cost of the team's keys. Amounts are complete to within a second. An answer with an unknown
+    cost counts as unpriced, never as free.
     """
     groups = tuple(dict.fromkeys(by))
     reports = [groups] if plot is None else [groups, ("day", groups[0] if groups[0] != "day" else "key")]
@@ -122,7 +121,7 @@ def _to_csv(rows: Sequence[SpendRow], groups: Sequence[str]) -> str:
 
 
 def _inert(value: object) -> object:
-    """Keep a spreadsheet from taking a name for a formula."""
+    """Escape a name so that a spreadsheet does not treat it as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
 

@@ -1,4 +1,4 @@
-"""Checks of configured prices: they must say enough to know a cost."""
+"""Checks of configured prices: they must suffice to compute a cost."""
 
 from __future__ import annotations
 

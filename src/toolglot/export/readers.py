@@ -51,7 +51,7 @@ class ConversationSummary(Struct, frozen=True):
 
 
 class SourceConversation(Struct, kw_only=True):
-    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe what is missing."""
+    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe the missing parts."""
 
     dialect: str
     messages: Iterable[Message]
@@ -340,7 +340,7 @@ def _hash_all(messages: Iterable[Message]) -> tuple[bytes, int]:
 
 
 def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
-    """Yield what a request adds to a conversation that its server keeps, whose instructions are at its beginning."""
+    """Yield the messages that a request adds to a conversation that its server stores, without the instructions."""
     return (message for message in messages if "$from" not in native_of(message, STORED))
 
 

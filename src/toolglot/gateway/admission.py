@@ -106,7 +106,7 @@ class CallbackAdmission:
         return head
 
     def _is_valid(self, caller: Caller) -> bool:
-        """Tell whether the caller's key is still as it was when the head was parsed."""
+        """Tell whether the caller's key has not changed since the head was parsed."""
         if caller.account is None:
             return True
         keys = self.service.keys

@@ -319,8 +319,7 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
 ) -> Steps[WholeAnswer | BegunStream | Failure | Refusal | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
-    remedies."""
+    """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:

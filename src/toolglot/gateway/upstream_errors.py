@@ -69,8 +69,9 @@ def shorten_message(error: ApiError) -> str:
 
 
 def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """The client's error for a failed attempt. If a key was refused, it says that a retry is useless: otherwise Claude
-    Code retries a 401 for more than a minute."""
+    """Return the client's error for a failed attempt. If a key was refused, it says that a retry is useless: otherwise
+    Claude Code retries a 401 for more than a minute.
+    """
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
     error = upstream.describe_error(outcome)

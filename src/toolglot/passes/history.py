@@ -120,8 +120,8 @@ def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
 
 def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
     """Split a run of assistant messages into parts that each have their results directly after them. The run is one
-    part if its messages are merged or the wire format treats them as one. Chat Completions wants the results after the
-    very message that has the calls."""
+    part if its messages are merged or the wire format treats them as one. Chat Completions requires the results
+    directly after the message that has the calls."""
     if _is_one_batch(context):
         return [run]
     ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]

@@ -20,7 +20,7 @@ _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
 
 class HistoryCutter:
-    """A conversation replayed turn by turn, and what has been dropped so far."""
+    """A conversation that is replayed turn by turn, and the content dropped so far."""
 
     def __init__(self, request: Request, scale: Scale, limits: Sequence[Limit]) -> None:
         self._messages = messages = request.messages

@@ -15,7 +15,7 @@ from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, leading
 
 NO_RESULTS = Text(text="[results no longer sent]")
-"""Placeholder for dropped results that had text beside them. It tells the model what the text belongs to. If the
+"""Placeholder for dropped results that had text beside them. It shows the model the origin of the text. If the
 conversation is cut again, it shows that the text is not a question of the user."""
 
 

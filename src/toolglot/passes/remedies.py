@@ -296,7 +296,7 @@ _CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values
 
 
 def fix_fields(refusal: RefusedRequest) -> Request:
-    """Fix all fields that pydantic names at once: its errors come as a list, and a second rejection would be final."""
+    """Fix all fields that pydantic names at once: its errors are a list, and a second rejection would be final."""
     text = refusal.match.string
     places = list(_LOCATION.finditer(text))
     ends = [place.start() for place in places[1:]] + [len(text)]

@@ -98,7 +98,7 @@ def join_split_calls(run: AnswerRun, messages: Sequence[Message], states: Answer
 
 
 def find_first_message(messages: Sequence[Message], number: int, states: AnswerState) -> int:
-    """Find the first message of the answer whose state came with this message: a client that splits a batch may keep
+    """Find the first message of the answer whose state arrived with this message: a client that splits a batch may keep
     the state with any of its calls."""
     ids = _own_ids(states).keys()
     first = number

@@ -48,7 +48,7 @@ class ToolHistory:
         self.used_ids: set[str] = set()
         """The ids of calls and results."""
         self.has_own_ids = True
-        """Does every call have a unique id, and does every result name its call?"""
+        """Tell whether every call has a unique id and every result names its call."""
         self.is_without_ids = False
         """There are calls, none has an id, and each result is in the place of its call's, under no other name."""
 

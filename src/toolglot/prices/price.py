@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 MAX_TOKENS = 2**63
-"""More than any input has."""
+"""A number of tokens that no input reaches."""
 
 
 class Rates(Struct, frozen=True, kw_only=True, gc=False):

@@ -117,7 +117,7 @@ class RetranslatedAttempt:
         return True
 
     def feed(self, frame: bytes) -> TranslatedFrame:
-        """Translate a frame of a stream. If the client wants a whole answer, nothing is written for it."""
+        """Translate a frame of a stream. If the client requested a whole answer, nothing is written for it."""
         written = self._translation.feed(frame) if self.streams else b""
         return self._translated(frame, written)
 

@@ -1,6 +1,5 @@
-"""The admin API: the keys of a team, what they have spent, and who changed what.
-
-Its credentials (`team.admins`, `team.viewers`) are no keys for models, and keys for models are no credentials here.
+"""The admin API: the keys of a team, their spend, and the audit log. Its credentials (`team.admins`, `team.viewers`)
+are not keys for models, and keys for models are not credentials here.
 """
 
 from __future__ import annotations
@@ -191,7 +190,7 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Show a client its own key: what it may use, and what is left of its budgets."""
+    """Show a client its own key: its permissions, and the rest of its budgets."""
     team, account = service.team, incoming.caller.account
     if team is None or account is None:
         message = "This key has no limits: it is not one of a team's keys"

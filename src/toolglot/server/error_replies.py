@@ -65,7 +65,8 @@ def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
 
 
 def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError | None:
-    """Convert an exception to the client's error; None if the client is gone and the exception should propagate.
+    """Convert an exception to the client's error; None if the client has disconnected and the exception should
+    propagate.
 
     A cancellation that the client did not cause comes from the server: its drain time has elapsed.
     """

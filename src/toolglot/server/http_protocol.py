@@ -219,7 +219,7 @@ class HttpServerProtocol(TimeoutProtocol):
                 self._start_probe()
 
     def _read_pipelined(self) -> None:
-        """The request before is answered: read what came after it."""
+        """Read the data after a request that is now answered."""
         if self.finished or self._pipelined is None:
             return
         data, self._pipelined = bytes(self._pipelined), None
@@ -476,7 +476,7 @@ class HttpServerProtocol(TimeoutProtocol):
         return DIALECTS[dialect].encode_error(error).body
 
     def cut(self) -> None:
-        """Close the connection in the middle of an answer, after what was written."""
+        """Close the connection in the middle of an answer, after the written bytes."""
         self.cycle.disconnected = True
         self.cycle.message_event.set()
         self.finish()

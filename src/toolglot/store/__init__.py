@@ -59,7 +59,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True, kw_only=True):
-    """One finished response: what was new in its request, its answer, and what it continues."""
+    """One finished response: the new part of its request, its answer, and its predecessor."""
 
     id: str
     owner: str
@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more than the caller wants to read."""
+    """There is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):
@@ -209,11 +209,11 @@ class Store(Protocol):
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
 
     async def remember(self, verdict: ToolVerdict) -> None:
-        """Save what was found out about a model, replacing what was known."""
+        """Save the findings about a model, replacing earlier ones."""
         ...
 
     async def verdict(self, upstream: str, model: str) -> ToolVerdict | None:
-        """Return what is known about a model, unless it has expired."""
+        """Return the findings about a model, unless they have expired."""
         ...
 
     async def keep_replay(self, replay: StoredReplay) -> None:

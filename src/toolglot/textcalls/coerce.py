@@ -180,7 +180,7 @@ def _coerce_nested(text: str, value: Any, schema: Any) -> str:
 
 
 class _Digits(str):
-    """A number as it was written."""
+    """A number in its original spelling."""
 
 
 def _write_coerced(value: Any, schema: Any, depth: int) -> str | None:

@@ -79,8 +79,9 @@ class CallEnd(NamedTuple):
 
 
 class CallCut(NamedTuple):
-    """The text ended, or broke, inside the call: it must not be run. `raw` is what the model wrote of its arguments, as
-    far as known."""
+    """The text ended, or broke, inside the call: it must not be run. `raw` is the model's text of its arguments, as far
+    as known.
+    """
 
     kind: Literal["cut"]
     call: int

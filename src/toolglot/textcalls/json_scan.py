@@ -64,7 +64,7 @@ key."""
 
 @lru_cache(maxsize=256)
 def _closer_prefix_pattern(closers: MarkSet) -> re.Pattern[str]:
-    """Match the first characters of closers: a quick check whether there may be one at all."""
+    """Match the first characters of closers: a quick check whether there may be one."""
     patterns = []
     for mark in closers.literals:
         first, *others = map(re.escape, mark[:CLOSER_PREFIX])

@@ -40,7 +40,7 @@ ESCAPED = "marks of the text format are escaped"
 
 class TurnRenderer:
     """Renders the messages of one request, from the first to the last, because some formats number all calls. `tools`
-    are those that may be called: in some formats their names make a call. `escapes` records what was escaped."""
+    are those that may be called: in some formats their names make a call. `escapes` records the escaped marks."""
 
     def __init__(
         self, format_name: str, receipt: Receipt, tools: Sequence[Tool] = (), escapes: Escapes | None = None

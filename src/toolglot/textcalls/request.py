@@ -40,7 +40,7 @@ _NAME_RULES = {"python": r"[A-Za-z0-9_]+"}
 
 
 def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
-    """Return what a target supports when tools are text: any schema, long names, only functions."""
+    """Return the target's capabilities when tools are text: any schema, long names, only functions."""
     bodies = {call.body for call in find_format(format_name).calls}
     pattern = next((_NAME_RULES[body] for body in bodies if body in _NAME_RULES), r"[A-Za-z0-9_-]+")
     return change_capabilities(
@@ -179,7 +179,7 @@ def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
 
 
 def _last_breakpoint(tools: Sequence[Tool]) -> Cache | None:
-    """Return the last cache breakpoint on a tool, which now follows all of them."""
+    """Return the last cache breakpoint on a tool, which now applies after all tools."""
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
 
 

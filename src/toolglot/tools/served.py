@@ -94,8 +94,8 @@ class CallReporter(Protocol):
     """Reports the calls of one round as they are run. Its blocks are opened one at a time."""
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        """Report calls that are about to run or are running. Called again for calls after other blocks of the round,
-        once no block is open.
+        """Report calls that are about to run or are running. Also called for calls that follow other blocks of the
+        round, when no block is open.
         """
         ...
 

@@ -22,12 +22,12 @@ BACKGROUND = "claude-*haiku*"
 
 
 class Transformer(Struct, frozen=True):
-    """What a transformer of the router means here."""
+    """The equivalent of a transformer of the router."""
 
     dialect: str | None = None
     """The API of the provider."""
     is_built_in: bool = False
-    """toolglot does the same without a setting, or has no need for it."""
+    """toolglot does the same without a setting, or does not need it."""
     reason: str = ""
 
 

@@ -16,7 +16,7 @@ PLACEHOLDERS = frozenset(
     {"none", "null", "empty", "dummy", "fake", "anything", "not-needed", "no-key", "no-key-required"}
     | {"ollama", "vllm", "lm-studio", "llamacpp", "sk-xxx", "sk-no-key-required", "xxx", "-"}
 )
-"""Texts that stand for a key where a server wants none."""
+"""Placeholder texts for a key that the server does not require."""
 
 
 def escape(text: str) -> str:

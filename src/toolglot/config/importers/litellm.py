@@ -212,7 +212,9 @@ class _Converter:
                 self._draft.set(("models", name), "model", model, None)
             for _, other, other_model, deployment in targets[1:]:
                 self._draft.extend(("models", name), "fallbacks", [f"{other}/{other_model}"], deployment)
-                deployment.note(f"the load is not spread: this deployment is a fallback of {field_name(first.path)}")
+                deployment.note(
+                    f"requests are not load-balanced: this deployment is a fallback of {field_name(first.path)}"
+                )
             table.fields.update(rest)
 
     # Settings of all models
@@ -263,7 +265,7 @@ class _Converter:
                         self._draft.extend(("models", group), "fallbacks", [other.value], other)
 
     def _levels(self, settings: SourceNode) -> None:
-        """Numbers that hold for every upstream, unless a deployment has its own."""
+        """Numbers that apply to every upstream, unless a deployment has its own."""
         is_router = settings.path[-1] == "router_settings"
         for (router_name, other_name), (section, field) in LEVELS.items():
             node = settings.number(router_name if is_router else other_name)
@@ -336,7 +338,7 @@ def _find_provider(model: str, params: SourceNode) -> tuple[str, Provider, str |
 
 
 def _provider_by_name(model: str) -> str:
-    """LiteLLM's provider for a name without one. It takes Gemini's names for Vertex AI's."""
+    """Return LiteLLM's provider for a name without one. LiteLLM assigns Gemini's names to Vertex AI."""
     for vendor in VENDORS.values():
         if any("/" not in pattern and fnmatchcase(model, pattern) for pattern in vendor.models):
             return "vertex_ai" if vendor.name == "gemini" else vendor.name

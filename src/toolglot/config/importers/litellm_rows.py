@@ -1,4 +1,4 @@
-"""What LiteLLM's names mean here, as rows of data."""
+"""The equivalents of LiteLLM's names, as rows of data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Provider(Struct, frozen=True):
     address: str | None = None
     """The address that LiteLLM uses if the file has none."""
     address_end: str = ""
-    """What follows the address in the file."""
+    """The path that follows the address in the file."""
     is_any_server: bool = False
     """With an address, the prefix means any server of this dialect."""
 
@@ -99,7 +99,7 @@ _PARAMETERS = (
 )
 
 NOT_TAKEN = (
-    # What toolglot may get: remove the row with the mapping that takes the setting over.
+    # Features that toolglot may get: remove the row with the mapping that imports the setting.
     *(
         NotTaken(f"*.{name}", _BUDGETS)
         for name in ("max_budget", "budget_duration", "provider_budget_config", "*budget*")
@@ -120,7 +120,7 @@ NOT_TAKEN = (
     NotTaken("litellm_settings.*key_generate*", _KEYS),
     NotTaken("general_settings.*team*", _KEYS),
     NotTaken("litellm_settings.*team*", _KEYS),
-    # What it has no place for.
+    # Settings without an equivalent.
     NotTaken("litellm_settings.*callback*", _CALLBACKS),
     NotTaken("litellm_settings.cache*", "toolglot caches no answers; prompt caches of the vendors work"),
     NotTaken("*guardrail*", "toolglot has no guardrails"),

@@ -1,6 +1,6 @@
 """Import a configuration of another gateway: read, convert, check, write.
 
-The result is checked as `toolglot config check` does. A value that the schema refuses is left out and reported at its
+The result is checked as `toolglot config check` does. A value that the schema refuses is omitted and reported at its
 place in the source.
 """
 
@@ -33,7 +33,7 @@ _PORTS: Mapping[Gateway, int] = {"litellm": 4000, "claude-code-router": 3456}
 
 
 class ImportedFile(Struct, frozen=True):
-    """A configuration file of toolglot, and what it lacks."""
+    """A configuration file of toolglot, and the variables that it needs."""
 
     gateway: Gateway
     text: str
@@ -101,7 +101,7 @@ def _tail(reports: list[Problem]) -> list[str]:
 
 
 def _drop_invalid(draft: Draft, log: ImportLog) -> dict[str, bool]:
-    """Remove what the schema refuses, and report it. Returns the variables that the rest refers to."""
+    """Remove values that the schema refuses, and report them. Returns the variables that the rest refers to."""
     for _ in range(_MAX_CHECKS):
         variables = _variables(draft)
         problems = _problems(draft, variables)

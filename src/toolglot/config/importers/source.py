@@ -1,7 +1,7 @@
 """Another gateway's configuration, read field by field, with a record of what was read.
 
 Every value that a mapping uses is taken, and every value that it cannot use is reported with its place. Whatever is
-neither taken nor reported at the end is reported then, so that no setting is lost in silence.
+neither taken nor reported at the end is reported then, so that no setting is lost silently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STARS = re.compile(r"\\\*")
 
 
 class NotTaken(Struct, frozen=True):
-    """Why a setting is not taken over. In the pattern, `*` is any text: `general_settings.database_*`."""
+    """A setting that is not imported, and the reason. `*` in the pattern is any text: `general_settings.database_*`."""
 
     pattern: str
     reason: str
@@ -32,7 +32,7 @@ class NotTaken(Struct, frozen=True):
 
 
 class ImportLog:
-    """What was taken from the source files, and what was reported."""
+    """Records the imported and the reported values of the source files."""
 
     def __init__(self, not_taken: Sequence[NotTaken], references: Callable[[str], str | None]) -> None:
         self.reports: list[Problem] = []

@@ -153,7 +153,7 @@ def _encode_scalar(piece: PartialArg, where: str) -> str:
 
 
 class GeminiOpenCall:
-    """A call whose arguments come in pieces."""
+    """A call whose arguments arrive in pieces."""
 
     __slots__ = ("id", "index", "name", "native", "writer")
 

@@ -401,7 +401,7 @@ def parse_created_at(text: Any) -> int | None:
 
 
 def identity_members(model: str, response_id: str, created: int | None) -> dict[str, Any]:
-    """Return the model, id and creation time of a response, as far as they are known."""
+    """Return the known ones of a response's model, id and creation time."""
     fields: dict[str, Any] = {}
     if model:
         fields["modelVersion"] = model

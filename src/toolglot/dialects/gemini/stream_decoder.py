@@ -1,6 +1,6 @@
 """Streams of `streamGenerateContent` -> events.
 
-Every frame is a response fragment. Text comes in increments, so adjacent text parts of one kind form one block. A
+Every frame is a response fragment. Text arrives in increments, so adjacent text parts of one kind form one block. A
 signature belongs to its own part, so it ends the block; a signature on an empty part is noted as such. Calls arrive
 whole or, from Vertex, in pieces (see `partial_arguments`). The finish reason may come before the last usage, so
 `Finish` waits for the end of the stream.

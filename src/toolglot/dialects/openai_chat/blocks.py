@@ -316,8 +316,9 @@ _PART_DECODERS: dict[type[ChatPart], Callable[[Any], Block]] = {
 
 
 def _take_cache(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any]]:
-    """Take the cache breakpoint out of a part's members. Returns it with a note on `cache_control`, if it came in that
-    form."""
+    """Take the cache breakpoint out of a part's members. Returns it with a note on `cache_control`, if it was in that
+    form.
+    """
     cache = _take_breakpoint(rest)
     if cache is not None:
         return cache, {}

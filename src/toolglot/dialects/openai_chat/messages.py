@@ -367,7 +367,7 @@ def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str |
 
 
 def _encode_part(block: Block, place: str, receipt: Receipt) -> dict[str, Any] | None:
-    """Encode one content part. Calls and results are parts if they came in the form of the Messages API."""
+    """Encode one content part. Calls and results are parts if they were in the form of the Messages API."""
     match block:
         case ToolCall():
             return encode_call_part(block)
@@ -387,7 +387,7 @@ _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
 
 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
-    # Native members of the message belong to its single result; a message with more results came from another wire.
+    # Native members of the message belong to its single result; a message with more results is from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
     legacy = bool(notes.get("$legacy"))
     identity: dict[str, Any] = {}

@@ -277,8 +277,9 @@ class ChatStreamDecoder:
                 self._answer.set_finish_reason(choice.finish_reason)
 
     def _read_new_id(self, chunk: Chunk) -> None:
-        """Report another answer in the same stream: a proxy that loses its upstream asks again, and some let the second
-        model continue the text. An id of its own in every chunk, as some servers write, is none."""
+        """Report another answer in the same stream: a proxy that loses its upstream retries, and some let the second
+        model continue the text. A different id in every chunk, as some servers write, does not count.
+        """
         begins = any(choice.delta is not None and choice.delta.role for choice in chunk.choices or ())
         if begins and self._has_stable_id and chunk.id and (self._out.next_index or self._calls):
             why = "its content follows what came before, and may repeat it"

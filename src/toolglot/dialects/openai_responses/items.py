@@ -298,7 +298,7 @@ def group_by_item(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterato
 
 
 def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: bool = False) -> list[dict[str, Any]]:
-    """Encode one message as items. A message that came from this API is one item; others may be several, in order.
+    """Encode one message as items. A message from this API is one item; others may be several, in order.
 
     `foreign`: the message comes from another dialect's client, so the server has not stored its reasoning.
     """

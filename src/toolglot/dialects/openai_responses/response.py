@@ -1,6 +1,6 @@
 """A `response` object <-> `Response`.
 
-A response that came from this API has the note `$response` and is written back with its original fields. Any other is
+A response from this API has the note `$response` and is written back with its original fields. Any other is
 completed to what the official clients' types require, including a copy of the request's settings.
 """
 

@@ -1,6 +1,6 @@
 """Decode the event stream of a response to events.
 
-Servers differ in the events that they send. Arguments may come in deltas, only in `…arguments.done`, only in
+Servers differ in the events that they send. Arguments may arrive in deltas, only in `…arguments.done`, only in
 `output_item.done`, or only in `response.completed` (litellm #25321). So each later form *settles* a block: it adds the
 text that the deltas left out, if any.
 
@@ -441,14 +441,15 @@ class ResponsesStreamDecoder:
             self._blocks.add_text(piece, text)
 
     def _write_announced_start(self, item: StreamItem, piece: OpenBlock, text: str) -> None:
-        """Write the start of arguments that came with the announcement of their call, if this first delta continues
-        them: it is no start of an object. Most servers announce a call with empty or whole arguments."""
+        """Write the start of arguments that arrived with the announcement of their call, if this first delta continues
+        them, because it does not start an object. Most servers announce a call with empty or whole arguments.
+        """
         announced, item.announced = item.announced, ""
         if announced.lstrip().startswith("{") and not text.lstrip().startswith("{") and not json.is_object(announced):
             self._blocks.add_text(piece, announced)
 
     def _write_announced(self, item: StreamItem, piece: OpenBlock) -> None:
-        """Write the arguments of a call that came with its announcement and nowhere else. `{}` is a placeholder."""
+        """Write the arguments of a call that arrived only with its announcement. `{}` is a placeholder."""
         announced, item.announced = item.announced, ""
         if announced and piece.open and piece.whole is None and json.is_object(announced) and announced.strip("{} \n"):
             self._blocks.add_text(piece, announced)

@@ -1,4 +1,4 @@
-"""The tasks of a request, as they were sent to the server."""
+"""The tasks of a request in the form that was sent to the server."""
 
 from __future__ import annotations
 

@@ -475,7 +475,7 @@ class McpAnswer:
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
     def _keep_progress(self) -> Steps[None]:
-        """Keep what an answer that fails has done, before the client can repeat its request."""
+        """Save the progress of a failing answer, before the client can repeat its request."""
         if self._loop.progress is None:
             return
         now = self.context.environment.wall_clock()

@@ -47,7 +47,7 @@ def schema_types(schema: dict[str, Any]) -> list[str]:
 
 
 def resolve_reference(reference: Any, root: Any) -> Any:
-    """Return what a reference inside the same document points to; an unresolved one allows everything."""
+    """Return the target of a reference inside the same document; an unresolved one allows everything."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return True
     node = root

@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         return sending
 
     def _write_pieces(self) -> None:
-        """Write what is left of a large body as fast as the upstream reads it: some pieces per turn of the loop."""
+        """Write the rest of a large body as fast as the upstream reads it, a few pieces per turn of the loop."""
         self._writing = False
         for _ in range(PIECES_PER_TURN):
             if not self._writable or self._rest is None or self.transport.is_closing():

@@ -24,7 +24,7 @@ ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
 ISSUER = "x-toolglot-recorded-issuer"
 RECORDING = "x-toolglot-recording"
-"""Header for the client: which recording the answer comes from, and how its request differed."""
+"""Header for the client: the recording that the answer comes from, and the difference of its request."""
 
 INEXACT_MATCHES: Mapping[str, str] = {
     "changed": "the recorded request had other ids, dates or times",
