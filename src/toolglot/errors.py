@@ -367,5 +367,5 @@ def malformed_call(problem: str) -> ApiError:
 
 def unreadable(error: Exception) -> ApiError:
     """Return the error for upstream bytes that cannot be read."""
-    message = f"The upstream sent unreadable data: {error}"
+    message = f"The upstream's data is unreadable: {error}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
