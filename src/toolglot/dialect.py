@@ -42,7 +42,7 @@ class StreamDecoder(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether the stop reason has come. If nothing follows, not even a proper end, only usage is lost."""
+        """Whether the stop reason has arrived. If nothing follows, not even a proper end, only usage is lost."""
         ...
 
 
@@ -236,7 +236,7 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     is_call: Callable[[Json], bool] = _always_false
     """Whether a block that was decoded as unknown is a call without a name."""
     side_members: frozenset[str] = frozenset()
-    """Names of members without which an answer is still the same answer. Values of a wrong type are left out."""
+    """Names of members that are not essential to an answer. Values of a wrong type are omitted."""
     names_stop_sequence: bool = False
     """Answers name the stop sequence that was hit."""
     usage_required: bool = False
@@ -303,7 +303,7 @@ class HistoryDemand(Struct, frozen=True, kw_only=True):
     """Servers' demands on a history whose reasoning is not their own."""
 
     apply: Callable[[Request, Any, Sequence[Message]], Request] = _keep_request
-    """A pass that also gets the messages from before foreign reasoning was removed."""
+    """The pass. It also gets the messages before the removal of foreign reasoning."""
     triggers: Callable[[Any], int] = _need_no_features
     """The features that it handles (`features.py`), as for `plan.runs_on`."""
 

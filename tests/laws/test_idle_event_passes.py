@@ -1,4 +1,4 @@
-"""Where a whole answer needs no event pass, they would have changed nothing: neither the answer nor the receipt."""
+"""A whole answer that is restored without the event passes is the one that they make, and so is the receipt."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def restored(client: str, upstream: str, response: Response, text_calls: TextCal
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 @PER_PAIR
 @given(response=plain | responses(), text_calls=st.sampled_from([None, TextCalls(format="hermes_json")]))
-def test_an_answer_that_keeps_its_content_is_the_same_through_the_event_passes(
+def test_an_answer_restored_without_the_event_passes_is_the_same_as_with_them(
     client: str, upstream: str, response: Response, text_calls: TextCalls | None
 ) -> None:
     for answer in (response, replace(response, content=response.content[:1])):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("toolglot.translate.keeps_content", lambda *_: False)
+            patch.setattr("toolglot.translate.restore_content", lambda *_: None)
             expected = restored(client, upstream, answer, text_calls)
         assert restored(client, upstream, answer, text_calls) == expected

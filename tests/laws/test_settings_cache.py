@@ -36,7 +36,7 @@ HISTORY = {
     "ollama": "messages",
 }
 CLIENTS = tuple(HISTORY)
-Known = SettingsCache[Request]
+Known = SettingsCache[Request, Any]
 
 
 def read(client: str, data: bytes, known: Known) -> Request | str:

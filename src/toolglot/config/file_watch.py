@@ -12,7 +12,7 @@ _FileStamp: TypeAlias = tuple[int, int, int]
 
 
 class FileWatch:
-    """Watches files from now on."""
+    """Watches files for changes."""
 
     def __init__(self, *paths: Path) -> None:
         self._files = {path: _WatchedFile(path) for path in paths}
@@ -24,7 +24,7 @@ class FileWatch:
         return any(changed)
 
     def follow(self, paths: Iterable[Path]) -> None:
-        """Watch only these from now on; known content of those among them is kept."""
+        """Watch only these files from now on. The known content of files that stay is kept."""
         self._files = {path: self._files.get(path) or _WatchedFile(path) for path in paths}
 
 

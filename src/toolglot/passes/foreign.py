@@ -8,7 +8,7 @@ reasoning, which `reasoning.settle` reports.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -123,46 +123,39 @@ def find_lost_fields(
     requests (`of_request`), an empty object may enable something (Chat's `web_search_options`). A peer may nest
     containers as deep as JSON allows, so this does not recurse.
     """
-    cosmetic: Container[str] = rules.cosmetic if of_request else _silent_keys(rules)
+    silent: Container[str] = rules.cosmetic if of_request else _silent_keys(rules)
     paths = rules.request_paths if of_request else rules.answer_paths
-    waiting = [("", iter(fields.items()))]
-    while waiting:
-        path, items = waiting[-1]
+    containers, assumed = rules.containers, rules.assumed
+    path, items = "", iter(fields.items())
+    around: list[tuple[str, Iterator[tuple[str, Json]]]] = []
+    while True:
         for key, value in items:
-            if (
-                (key.startswith("$") and key not in rules.containers)
-                or key in state
-                or key in cosmetic
-                or _is_empty(value)
-            ):
+            if value is None or value is False or key in silent:
                 continue
-            if (key in rules.assumed and value in rules.assumed[key]) or (value == {} and not of_request):
+            if key in containers:
+                if type(value) is dict and _is_empty(value.values()):
+                    continue
+            elif key[:1] == "$":
                 continue
-            if key in rules.containers and isinstance(value, dict):
+            if value == "" or value == [] or key in state or (key in assumed and value in assumed[key]):
+                continue
+            if value == {} and not of_request:
+                continue
+            if key in containers and isinstance(value, dict):
                 name = paths.get(key, key.removeprefix("$"))
-                waiting.append((f"{path}{name}." if name else path, iter(value.items())))
+                around.append((path, items))
+                path, items = f"{path}{name}." if name else path, iter(value.items())
                 break
             yield f"{path}{paths.get(key, key)}", key
         else:
-            waiting.pop()
+            if not around:
+                return
+            path, items = around.pop()
 
 
-def _is_quiet(fields: Mapping[str, Json], rules: ReceiptRules, state: Container[str], depth: int = 0) -> bool:
-    """Quick check that `find_lost_fields` would find nothing. False may also mean "not sure"."""
-    containers, cosmetic = rules.containers, rules.cosmetic
-    for key, value in fields.items():
-        if value is None or value is False or (key in cosmetic and key not in rules.informational):
-            continue
-        if key in containers:
-            if type(value) is not dict or depth > 1 or not _is_quiet(value, rules, state, depth + 1):
-                return False
-        elif key[:1] != "$" and value != "" and value != [] and key not in state:
-            return False
-    return True
-
-
-def _is_empty(value: Json) -> bool:
-    return value is None or value is False or value in ("", [])
+def _is_empty(values: Iterable[Json]) -> bool:
+    """Whether all of these say nothing: usually, those of a container do."""
+    return not [one for one in values if one is not None and one is not False and one != "" and one != []]
 
 
 E = TypeVar("E", Start, Finish)
@@ -194,6 +187,8 @@ class Reporter(Struct, eq=False):
     """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}
     """Block kinds by index: state keys depend on the kind."""
+    service_tier: str | None = None
+    """The service tier that the upstream reports."""
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -236,6 +231,8 @@ class Reporter(Struct, eq=False):
 
     def _with_known_tier(self, event: E) -> E:
         """Remove a service tier that the client's API does not have."""
+        if event.service_tier is not None:
+            self.service_tier = event.service_tier
         tier = self._known_tier(event.service_tier)
         return event if tier == event.service_tier else replace(event, service_tier=tier)
 
@@ -263,8 +260,6 @@ class Reporter(Struct, eq=False):
             if owner != self._client.name:
                 if UNREAD in fields:
                     self._receipt.add(unread_lines(fields, where.rstrip(".")))
-                if _is_quiet(fields, rules, state):
-                    continue
                 for path, key in find_lost_fields(fields, rules, state):
                     self._receipt.add((describe_lost_member(self._client.name, f"{where}{path}", key, rules),))
 
@@ -418,9 +413,10 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
 
 
 def _no_equivalent(target: str) -> str:
-    """The reason for a member that is not carried over. It does not name the source: servers accept members that their
-    API does not define, and a decoder keeps all of them. Text formats have no target name."""
-    return f"{target or 'the target'} has no known equivalent"
+    """Return the reason for a member that is not carried over. It does not name the source: servers accept members that
+    their API does not define, and a decoder keeps all of them. Text formats have no target name.
+    """
+    return f"{target or 'plain text'} has no known equivalent"
 
 
 def _foreign_reason(owner: str) -> str:

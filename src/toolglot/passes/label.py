@@ -33,14 +33,14 @@ class Labeller(Struct, eq=False):
             return (replace(event, completed=self._completion_time(event.completed)),)
         if not isinstance(event, Start):
             return (event,)
-        return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self._id_of(event)),)
+        return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self.id_of(event)),)
 
-    def whole(self, response: Response, service_tier: str | None) -> Response:
-        """Label a non-streamed answer, and set its service tier."""
+    def whole(self, response: Response, content: tuple[Block, ...], service_tier: str | None) -> Response:
+        """Label a non-streamed answer, and set its content and service tier."""
         return Response(
-            id=response.id or self._id_of(response),
+            id=self.id_of(response),
             model=self._alias or response.model or self._model,
-            content=response.content,
+            content=content,
             stop=response.stop,
             usage=response.usage,
             created=self._created if response.created is None else response.created,
@@ -49,7 +49,7 @@ class Labeller(Struct, eq=False):
             native=response.native,
         )
 
-    def _id_of(self, answer: Start | Response) -> str:
+    def id_of(self, answer: Start | Response) -> str:
         return answer.id or self._id or self._derive_id(answer, self._content)
 
     def _model_of(self, answer: Start | Response) -> str:

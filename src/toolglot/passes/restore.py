@@ -8,7 +8,7 @@ servers name every first call `call_0`). An id that carries state of its server 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolglot.capabilities import Capabilities
 from toolglot.errors import malformed_call
@@ -25,21 +25,10 @@ from toolglot.state_fields import STATE_ID
 from toolglot.wire import json
 
 
-def is_restored(call: ToolCall, context: Context, client: Capabilities, used: UsedIds) -> bool:
-    """Whether a `Restorer` would leave this call unchanged. `used`: the ids of the conversation up to it."""
-    name, identity = call.name, call.id
-    if call.kind != "function" or call.namespace is not None:
-        return False
-    original = find_original(context.tools, name)
-    if original is not None and (original.name != name or not original.is_plain):
-        return False
-    if not identity or _carries_state(identity, context) or identity in used:
-        return False
-    return is_legal_id(identity, client.ids)
-
-
 def _carries_state(identity: str, context: Context) -> bool:
-    """Whether the id carries state that goes another way, as a client of another API does not return such ids whole."""
+    """Tell whether the id carries state that is returned in another way, because clients of other APIs do not return
+    such ids unchanged.
+    """
     mark = context.can.ids.state_mark
     return bool(mark) and mark in identity and context.source != context.target
 
@@ -72,6 +61,28 @@ class Restorer:
         self._unwrappers: dict[int, InputUnwrapper] = {}
         self._held: dict[int, tuple[ArgumentForm, list[str]]] = {}
         self._wrapped: dict[int, None] = {}  # used as a set: an empty dict is smaller
+
+    def restore_whole(self, call: ToolCall, answer_id: Callable[[], str]) -> ToolCall | None:
+        """Restore a call that needs nothing but a name and an id, and no line in the receipt. Returns None for any
+        other: only `feed` restores it. `answer_id` returns the id that the answer gets."""
+        context, name, identity = self._context, call.name, call.id
+        if call.kind != "function" or call.namespace is not None:
+            return None
+        if (tools := context.tools) and (original := find_original(tools, name)) is not None:
+            if name not in tools or not original.is_plain:
+                return None
+            name = original.name
+        used = self._used = self._used or UsedIds(context.call_ids, self._client.ids)
+        self._calls += 1
+        if not identity:
+            self._answer_id = self._answer_id or answer_id()
+            identity = self._new_id(call, used)
+        elif _carries_state(identity, context) or identity in used or not is_legal_id(identity, self._client.ids):
+            return None
+        used.add(identity)
+        if identity == call.id and name == call.name:
+            return call
+        return replace(call, id=identity, name=name)
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:

@@ -1,34 +1,40 @@
-"""Detect non-streamed answers that the event passes would leave unchanged: nearly all of them."""
+"""Restore non-streamed answers that need no event pass: nearly all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from toolglot.dialect import Dialect
-from toolglot.ir import Opaque, Response, Text, ToolCall
+from toolglot.ir import Block, Opaque, Response, Text, ToolCall
 from toolglot.passes import Context
 from toolglot.passes.carry import is_stateless
-from toolglot.passes.ids import UsedIds
-from toolglot.passes.restore import is_restored
+from toolglot.passes.restore import Restorer
 from toolglot.passes.settle import is_nameless, is_settled, is_sound
 
 
-def keeps_content(response: Response, context: Context, client: Dialect, upstream: Dialect) -> bool:
-    """Whether the event passes would keep the blocks and the stop of this answer, and report only lost members. One
-    check of each block covers all passes."""
+def restore_content(
+    response: Response, context: Context, client: Dialect, upstream: Dialect, answer_id: Callable[[], str]
+) -> tuple[Block, ...] | None:
+    """The blocks of this answer as the event passes would return them; None if only they can tell. They would also keep
+    its stop, and report only lost members. One check of each block covers all passes. `answer_id` returns the id that
+    the answer gets."""
     if upstream.upstream.answer_pass is not None:  # it may find more blocks
-        return False
+        return None
     owner, slot = upstream.name, upstream.state.slot
     is_foreign = client.name != owner
-    used: UsedIds | None = None
-    for block in response.content:
+    restorer: Restorer | None = None
+    content = response.content
+    for index, block in enumerate(content):
         kind = type(block)
-        if kind is ToolCall:
-            assert isinstance(block, ToolCall)
-            used = UsedIds(context.call_ids, client.can.ids) if used is None else used
-            if not is_sound(block, context.tools) or not is_restored(block, context, client.can, used):
-                return False
-            used.add(block.id)
-        elif kind is Opaque and is_nameless(block):
-            return False
         if (is_foreign and (kind is not Text or block.native)) and not is_stateless(block, owner, slot):
-            return False
-    return is_settled(response, has_calls=used is not None)
+            return None
+        if type(block) is ToolCall:
+            restorer = restorer or Restorer(context, client.can, whole=True)
+            restored = restorer.restore_whole(block, answer_id) if is_sound(block, context.tools) else None
+            if restored is None:
+                return None
+            if restored is not block:
+                content = (*content[:index], restored, *content[index + 1 :])
+        elif kind is Opaque and is_nameless(block):
+            return None
+    return content if is_settled(response, has_calls=restorer is not None) else None

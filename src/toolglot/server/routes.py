@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,10 +44,23 @@ class NoMatch(Struct, frozen=True, kw_only=True):
 
 
 def _routes_of(manifest: Manifest) -> Iterator[Route]:
-    """The routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
+    """Yield the routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
     for route in manifest.routes:
         yield route if route.action == "function" else replace(route, dialect=manifest.name)
 
+
+_ADMIN: tuple[tuple[str, str, Literal["viewer", "admin"]], ...] = (
+    ("GET", "keys", "viewer"),
+    ("POST", "keys", "admin"),
+    ("GET", "keys/{id}", "viewer"),
+    ("PATCH", "keys/{id}", "admin"),
+    ("POST", "keys/{id}/rotate", "admin"),
+    ("POST", "keys/{id}/suspend", "admin"),
+    ("POST", "keys/{id}/resume", "admin"),
+    ("POST", "keys/{id}/revoke", "admin"),
+    ("GET", "spend", "viewer"),
+    ("GET", "audit", "viewer"),
+)
 
 ROUTES = (
     *(route for manifest in DIALECTS.manifests.values() for route in _routes_of(manifest)),
@@ -56,7 +70,12 @@ ROUTES = (
     Route("GET", "/debug/receipts/{id}", "receipt"),
     Route("GET", "/debug/mcp", "mcp"),
     Route("GET", "/debug/model", "model_check"),
-    Route("GET", "/metrics", "metrics", reserved=True),
+    Route("GET", "/metrics", "metrics", role="monitor", reserved=True),
+    Route("GET", "/v1/key", "own_key"),
+    Route("GET", "/auth/login", "sign_in", open=True),
+    Route("GET", "/auth/callback", "sign_in", open=True),
+    Route("POST", "/auth/logout", "sign_in", open=True),
+    *(Route(method, f"/admin/v1/{path}", "admin", role=role) for method, path, role in _ADMIN),
     Route("GET", "/health", "health", open=True, reserved=True),
     Route("GET", "/healthz", "health", open=True, reserved=True),
     Route("GET", "/livez", "health", open=True, reserved=True),
@@ -222,4 +241,4 @@ def _rate_similarity(left: str, right: str) -> float:
 
 
 _MIN_PREFIX = 4
-"""Letters after which a beginning counts as similar."""
+"""Minimum letters of a common beginning that count as similar."""

@@ -9,9 +9,8 @@
     ("args", index, fragment)      more of its arguments, as JSON text
     ("end", index)                 the call is complete: its fragments add up to one JSON object
     ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
-                                   `raw` is what the model wrote of its arguments, as far as known
-
-and further ones, which only `Engine` yields:
+                                   `raw` is the model's text of its arguments, as far as known and further ones, which
+                                   only `Engine` yields:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
@@ -109,7 +108,7 @@ def merge_events(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
 
 
 def _merge_key(event: CallEvent) -> tuple[Any, int]:
-    """Return what adjacent events must share to be merged; -1 for those that must not be."""
+    """Return the key that adjacent events must share to be merged; -1 for events that are never merged."""
     if event[0] == "args":
         return "args", event[1]
     return event[0], 0 if event[0] in ("text", "reasoning") else -1
@@ -171,9 +170,9 @@ class EventSink:
 
 
 MAX_RAW: Final = 16 * 1024
-"""Of longer text only the beginning is kept: a long value is passed on and not buffered."""
+"""Maximum characters to keep. Of longer text, only the beginning is kept."""
 MAX_PIECES: Final = 64
-"""Number of small pieces that are then joined: each takes more memory than its text."""
+"""Number of small pieces after which they are joined, because each takes more memory than its text."""
 
 
 class RawText:
@@ -224,7 +223,7 @@ class WorkBudget:
         self.values_left = MAX_VALUES
 
     def pause_at(self, offset: int) -> int:
-        """Return where reading continues if the steps up to `offset` are used up; 0 if they are not."""
+        """Return the position to continue at if the steps up to `offset` are used up; 0 if they are not."""
         if self.steps <= FREE_STEPS + offset // CHARACTERS_PER_STEP:
             return 0
         return offset + PAUSE_CHARS

@@ -19,7 +19,7 @@ sign, while a JSON answer or a fenced example could be taken for a call, and a c
 one that is missed. Of the wrapped forms, `<tool_call>` is the one that most families have seen in training."""
 
 MAX_NAME = 512
-"""Characters of a name that are compared."""
+"""Maximum characters of a name that are compared."""
 
 
 class Family(Struct, frozen=True):

@@ -1,9 +1,9 @@
-"""Requests whose settings have come before: only their conversation is decoded."""
+"""Decode only the conversation of a request whose settings are cached."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from toolglot.errors import DecodeError
 from toolglot.ir import Request
@@ -11,22 +11,30 @@ from toolglot.tools.declared import DECLARED
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.typed import TypedReader, UnsoundError
 
+T = TypeVar("T")
+
 
 def decode_with_cached_settings(
-    known: SettingsCache[Request],
+    known: SettingsCache[Request, T],
     reader: TypedReader[Any],
     data: bytes,
-    with_history: Callable[[Request, list[Any], bytes], Request],
+    decode_history: Callable[[list[Any], bytes], list[T]],
+    with_history: Callable[[Request, Sequence[T]], Request],
 ) -> Request | None:
-    """Return the request that `with_history` makes of its settings and the wire form of its history. None where the
-    whole document has to be read, also to say what is wrong with it."""
+    """Return the request that `with_history` makes of its settings and its decoded history. `decode_history` decodes
+    elements of the history, each without regard to the others. None where the whole document has to be read, also to
+    say what is wrong with it."""
     if (found := known.find(data)) is None:
         return None
     settings, history = found
     DECLARED.adopt(settings.tools, len(data))
-    if (items := reader.read_history(history)) is None:
-        return None
+
+    def decode(elements: bytes) -> list[T] | None:
+        items = reader.read_history(elements)
+        return None if items is None else decode_history(items, data)
+
     try:
-        return with_history(settings, items, data)
+        decoded = known.history.read(history, decode)
+        return None if decoded is None else with_history(settings, decoded)
     except (DecodeError, UnsoundError):
         return None

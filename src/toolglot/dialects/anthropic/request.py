@@ -83,26 +83,28 @@ def path(request: Request) -> str:
     return "/v1/messages"
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_messages, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
     try:
-        leading, messages = _decode_system(body), _decode_messages(body.messages)
+        leading, messages = _decode_system(body), _decode_messages(body.messages, data)
         settings = _decode_settings(body, leading)
     except UnsoundError:
         json.decode(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None
     _SETTINGS_CACHE.add(data, lambda: settings)
-    return replace(settings, messages=(*leading, *messages))
+    return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=(*settings.messages, *_decode_messages(messages)))
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
+    if messages and messages[0].role in _SYSTEM_ROLES:
+        messages = [with_native(messages[0], NAME, **{"$inline": True}), *messages[1:]]
+    return replace(settings, messages=(*settings.messages, *messages))
 
 
 def _decode_settings(body: RequestBody, leading: list[Message]) -> Request:
@@ -196,11 +198,8 @@ def _decode_system(body: RequestBody) -> list[Message]:
     return [Message(role="system", content=content, native={NAME: {"$content": shape}} if shape else {})]
 
 
-def _decode_messages(wire: list[RequestMessage]) -> list[Message]:
-    messages = [_decode_message(message) for message in incremental_json.drain(wire)]
-    if messages and messages[0].role in _SYSTEM_ROLES:
-        messages[0] = with_native(messages[0], NAME, **{"$inline": True})
-    return messages
+def _decode_messages(wire: list[RequestMessage], data: bytes) -> list[Message]:
+    return [_decode_message(message) for message in incremental_json.drain(wire)]
 
 
 def _decode_message(message: RequestMessage) -> Message:

@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -24,8 +25,9 @@ from toolglot.dialects.gemini.blocks import (
     is_own_cut_call,
     keep,
     parts_shape,
+    split_signature,
 )
-from toolglot.dialects.gemini.native import NAME, SIGNED_APART
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
 from toolglot.dialects.gemini.tools import NULL_TOOLS, decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.dialects.gemini.wire import REQUESTS, Content, GeminiRequestBody, Part, SystemInstruction
@@ -79,7 +81,7 @@ def path(request: Request) -> str:
 
 @lru_cache(256)
 def _resource(model: str) -> str:
-    """The path of a model, up to the name of the method."""
+    """Return the path of a model, up to the name of the method."""
     if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     quoted = quote(model, safe="/-._~@")
@@ -89,17 +91,17 @@ def _resource(model: str) -> str:
 # Decoding
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("contents")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("contents")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_known_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_contents, _with_history)
     if known is not None:
         return known
     try:
         body = REQUESTS.read(data)
         contents = body.contents
-        messages = _decode_contents(contents if isinstance(contents, list) else [contents])
+        messages = _decode_contents(contents if isinstance(contents, list) else [contents], data)
         settings = _decode_settings(body)
     except (DecodeError, UnsoundError) as error:
         json.decode(data)  # errors of the JSON itself come first
@@ -111,11 +113,7 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _with_known_history(settings: Request, contents: list[Any], data: bytes) -> Request:
-    return _with_history(settings, _decode_contents(contents))
-
-
-def _with_history(settings: Request, messages: list[Message]) -> Request:
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
     return replace(settings, messages=(*settings.messages, *_mark_pieces(messages)))
 
 
@@ -177,8 +175,9 @@ def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
-    are, while such metadata of other clients is dropped."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back
+    unchanged, while such metadata of other clients is dropped.
+    """
     if labels is UNSET:
         return None, None
     for key, value in labels.items():
@@ -214,7 +213,7 @@ def _decode_system(instruction: str | list[Part] | SystemInstruction) -> Message
     return Message(role="system", content=decode_parts(instruction.parts), native=native)
 
 
-def _decode_contents(contents: list[Content]) -> list[Message]:
+def _decode_contents(contents: list[Content], data: bytes) -> list[Message]:
     messages: list[Message] = []
     for content in incremental_json.drain(contents):
         try:
@@ -238,25 +237,27 @@ def _decode_content(content: Content) -> Message:
 
 
 def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
-    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    """Return the role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
     if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
         return "assistant"
     return _ROLES.get(role, role)
 
 
-def _mark_pieces(messages: list[Message]) -> list[Message]:
+def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
     """Mark texts of the model that may continue in the next part or content with a note.
 
     A chat of the JavaScript SDK keeps every chunk of a streamed answer as a separate content. Other clients put the
     parts of all chunks into one content. For other APIs, such texts are joined without a separator.
     """
+    marked: list[Message] | None = None
     for at, message in enumerate(messages):
         if message.role == "assistant" and (_has_assistant_neighbor(messages, at) or _has_adjacent_texts(message)):
-            messages[at] = _mark_message_pieces(message)
-    return messages
+            marked = [*messages] if marked is None else marked
+            marked[at] = _mark_message_pieces(message)
+    return messages if marked is None else marked
 
 
-def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
+def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
     """Is the message before or after this one also from the model?"""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
@@ -264,7 +265,7 @@ def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Are two texts, or two thoughts, adjacent?"""
+    """Tell whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -322,7 +323,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _count_leading_system(request: Request) -> int:
-    """The number of leading messages that form the system instruction."""
+    """Return the number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index
@@ -376,12 +377,8 @@ class GeminiContentWriter:
         parts: list[dict[str, Any]] = []
         for index, block in enumerate(message.content):
             part = self._encode_usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
-            if part is not None and type(block) is Text and SIGNED_APART in native_of(block, NAME):
-                # Google advises against merging a part that has a signature with one that has none.
-                parts.append({"text": part.pop("text")})
-                part = {"text": "", **part}
             if part is not None:
-                parts.append(part)
+                parts += split_signature(block, part)
         return parts
 
     def _encode_usual_part(self, block: Block) -> dict[str, Any] | None:

@@ -73,7 +73,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's message. A context overflow gets Ollama's wording, which clients recognize."""
+    """Return the upstream's message. A context overflow gets Ollama's wording, which clients recognize."""
     if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
     return f"{_TOO_LONG}: {error.message}"

@@ -1,12 +1,12 @@
 """`POST /api/chat` and `/api/generate`: the request body <-> `Request`.
 
 A request of `/api/generate` becomes a conversation of one message; a note on its shape restores the original form.
-Ollama treats a model without a tag and with `:latest` alike, and some clients add the tag; a note keeps it.
+Ollama treats a model without a tag like one with `:latest`, and some clients add the tag; a note keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -61,7 +61,7 @@ def path(request: Request) -> str:
 
 
 def is_generate(request: Request | None) -> bool:
-    """Is this a request of `/api/generate` whose content still fits that form?"""
+    """Tell whether this is a request of `/api/generate` whose content still fits that form."""
     if request is None or not native_of(request, NAME).get("$generate"):
         return False
     *system, user = request.messages or (Message(role="user"),)
@@ -75,8 +75,9 @@ def is_generate(request: Request | None) -> bool:
 
 
 def answer_without_model(request: Request) -> Response | None:
-    """The answer to a request without content. Clients send it to load a model (`ollama run` begins with it), and with
-    `keep_alive: 0` to unload it. None for other requests."""
+    """Return the answer to a request without content. Clients send it to load a model (`ollama run` begins with it),
+    and with `keep_alive: 0` to unload it. None for other requests.
+    """
     if any(message.content for message in request.messages if message.role != "system"):
         return None
     if request.messages and not is_generate(request):
@@ -88,24 +89,24 @@ def answer_without_model(request: Request) -> Response | None:
 # Decoding
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_messages, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
     settings = _decode_settings(body, data)
     if body.messages is UNSET:
         return settings
-    request = replace(settings, messages=_decode_messages(body.messages))
+    messages = _decode_messages(body.messages, data)
     _SETTINGS_CACHE.add(data, lambda: settings)
-    return request
+    return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=_decode_messages(messages))
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
+    return replace(settings, messages=tuple(messages))
 
 
 def _decode_settings(body: OllamaRequestBody, data: bytes) -> Request:
@@ -162,13 +163,11 @@ def _decode_prompt(body: OllamaRequestBody, shape: dict[str, Any]) -> list[Messa
     return [*system, Message(role="user", content=(*text, *decode_images(body.images)))]
 
 
-def _decode_messages(messages: list[OllamaChatMessage]) -> tuple[Message, ...]:
-    return tuple(
-        [
-            _decode_usual_message(message) or _decode_message(message, index)
-            for index, message in enumerate(drain(messages))
-        ]
-    )
+def _decode_messages(messages: list[OllamaChatMessage], data: bytes) -> list[Message]:
+    return [
+        _decode_usual_message(message) or _decode_message(message, index)
+        for index, message in enumerate(drain(messages))
+    ]
 
 
 def _decode_usual_message(message: OllamaChatMessage) -> Message | None:

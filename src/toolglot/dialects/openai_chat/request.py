@@ -7,7 +7,7 @@ is decoded as a `Thinking` block and written back under its original name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from toolglot.dialects.openai_chat.tools import (
 )
 from toolglot.dialects.openai_chat.wire import (
     REQUESTS,
+    AnyMessage,
     ChatRequestBody,
     ChatTextFormat,
     JsonFormat,
@@ -42,6 +43,7 @@ from toolglot.dialects.openai_chat.wire import (
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
+    Message,
     Opaque,
     Request,
     ResponseFormat,
@@ -69,7 +71,7 @@ from toolglot.wire.structs import as_json, field_reader, members_without
 GROQ_TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's names of service tiers, and those of the IR."""
 
-# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know only that.
+# OpenAI's reasoning models refuse `max_tokens`; many compatible servers support only that.
 _COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
 
 
@@ -92,22 +94,26 @@ _SETTINGS = {
     "stream": "stream",
 }
 """Members that the IR stores unchanged, and its names for them."""
-_SETTINGS_CACHE = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request, Message]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _decode_messages, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
-    messages = tuple([decode_message(message) for message in drain(body.messages)])
+    messages = _decode_messages(body.messages, data)
     settings = _decode_settings(body, data)
     _SETTINGS_CACHE.add(data, lambda: settings)
-    return replace(settings, messages=messages)
+    return _with_history(settings, messages)
 
 
-def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=tuple([decode_message(message) for message in drain(messages)]))
+def _decode_messages(messages: list[AnyMessage], data: bytes) -> list[Message]:
+    return [decode_message(message) for message in drain(messages)]
+
+
+def _with_history(settings: Request, messages: Sequence[Message]) -> Request:
+    return replace(settings, messages=tuple(messages))
 
 
 def _decode_settings(body: ChatRequestBody, data: bytes) -> Request:
@@ -245,7 +251,7 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
 
 
 def is_legacy(request: Request) -> bool:
-    """Did the client use the deprecated `functions`? Then it is answered with `function_call`."""
+    """Tell whether the client used the deprecated `functions` and so gets `function_call`."""
     return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 
@@ -358,7 +364,7 @@ def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, An
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The tier under its original name, if it is unchanged."""
+    """Return the tier under its original name, if it is unchanged."""
     came_as, tier = native_of(request, NAME).get("$tier"), request.service_tier
     if came_as is not None and GROQ_TIERS.get(came_as) == tier:
         tier = str(came_as)

@@ -5,7 +5,7 @@
 - `reasoning`: `effort` is carried unchanged, and `none` also means mode `off`. Any `summary` means `show` (its value is
   a note). In the other direction, mode `off` without an effort becomes effort `none`, and `show` asks for an `auto`
   summary.
-- `user` is `safety_identifier`, or the deprecated `user` if only that came.
+- `user` is `safety_identifier`, or the deprecated `user` if it is the only one.
 - Two defaults of this API differ from all others, so requests from other dialects set them explicitly: `strict: false`
   on functions, and `store: false` (the default is to store). Such a client can only return encrypted reasoning, so that
   is requested too.
@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, structs
 
@@ -90,32 +90,32 @@ def path(request: Request) -> str:
     return "/v1/responses"
 
 
+_InputItem: TypeAlias = tuple[Message, tuple[Tool, ...]]
+"""An item of `input`, and the tools in it."""
+
 _READER = TypedReader(ResponsesRequestBody, "input")
 
 
-_SETTINGS_CACHE = SettingsCache[Request]("input")
+_SETTINGS_CACHE = SettingsCache[Request, _InputItem]("input")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_with_cached_settings(_SETTINGS_CACHE, _READER, data, _with_known_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, _READER, data, _decode_items, _with_history)
     if known is not None:
         return known
     body = _READER.read(data)
     listed = None if body.tools is UNSET else _decode_tools(body.tools, data)
-    messages, brought, shape = _decode_input(body, data)
+    items, shape = _decode_input(body, data)
     settings = _decode_settings(body, listed, shape)
     if shape == "items":
         _SETTINGS_CACHE.add(data, lambda: settings)
-    return _with_history(settings, messages, brought)
+    return _with_history(settings, items)
 
 
-def _with_known_history(settings: Request, items: list[Any], data: bytes) -> Request:
-    return _with_history(settings, *_decode_items(items, data))
-
-
-def _with_history(settings: Request, messages: list[Message], brought: list[Tool]) -> Request:
-    tools = merge_tools(settings.tools, brought)
-    return replace(settings, messages=(*settings.messages, *messages), tools=tools)
+def _with_history(settings: Request, items: Sequence[_InputItem]) -> Request:
+    brought = [tool for _, tools in items for tool in tools]
+    messages = [message for message, _ in items]
+    return replace(settings, messages=(*settings.messages, *messages), tools=merge_tools(settings.tools, brought))
 
 
 def _decode_settings(body: ResponsesRequestBody, listed: Tools | None, input_shape: str) -> Request:
@@ -185,30 +185,29 @@ def _decode_instructions(body: ResponsesRequestBody) -> tuple[Message, ...]:
     return (Message(role="system", content=(Text(text=body.instructions),), native=_INSTRUCTIONS),)
 
 
-def _decode_input(body: ResponsesRequestBody, data: bytes) -> tuple[list[Message], list[Tool], str]:
-    """Return the messages, the tools among them, and the form of `input`."""
+def _decode_input(body: ResponsesRequestBody, data: bytes) -> tuple[list[_InputItem], str]:
+    """Return the items, and the form of `input`."""
     said = body.input
     if said is UNSET:
         if all(getattr(body, key) in (None, UNSET) for key in _SERVER_STATE_MEMBERS):
             raise DecodeError("$.input", "this string or array is required")
-        return [], [], "absent"
+        return [], "absent"
     if isinstance(said, str):
-        return [Message(role="user", content=(Text(text=said),))], [], "string"
-    return *_decode_items(said, data), "items"
+        return [(Message(role="user", content=(Text(text=said),)), ())], "string"
+    return _decode_items(said, data), "items"
 
 
-def _decode_items(items: list[Any], data: bytes) -> tuple[list[Message], list[Tool]]:
-    brought: list[Tool] = []
-    messages: list[Message] = []
+def _decode_items(items: list[Any], data: bytes) -> list[_InputItem]:
+    decoded: list[_InputItem] = []
     for index, item in enumerate(incremental_json.drain(items)):
         if isinstance(item, (AdditionalTools, ToolSearchOutput)):
             found = read_item_tools(item, f"$.input[{index}]", data)
-            brought += found.tools
             value = as_json(structs.replace(item, tools=UNSET))
-            messages.append(opaque_item(value if found.value is UNSET else {**value, "tools": found.value}))
+            message = opaque_item(value if found.value is UNSET else {**value, "tools": found.value})
+            decoded.append((message, found.tools))
         else:
-            messages.append(decode_input_item(item))
-    return messages, brought
+            decoded.append((decode_input_item(item), ()))
+    return decoded
 
 
 _INSTRUCTIONS: Native = {NAME: {"$from": "instructions"}}
@@ -333,7 +332,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The request body. Native members come before `input`, so that a longer history extends the bytes."""
+    """Return the request body. Native members come before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = native_members(notes)
     for name, _ in _unsupported_of(request):
@@ -439,7 +438,7 @@ def _split_instructions(request: Request) -> tuple[str | None, int]:
 
 
 def original_instructions(request: Request) -> str | None:
-    """The text of `instructions` that the request came with."""
+    """Return the text of `instructions` that the request came with."""
     messages = request.messages
     if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
         return None

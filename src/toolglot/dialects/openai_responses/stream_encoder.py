@@ -1,8 +1,8 @@
-"""Encodes events as the event stream of a response, for its strictest readers.
+"""Encode events as the event stream of a response, for its strictest readers.
 
 Codex reads only `output_item.done` and insists on `response.completed`. The official SDKs need `response.created`,
-every `added` and `done` with stable ids, and the whole output again at the end. So everything is sent. Each block is an
-item of its own.
+every `added` and `done` with stable ids, and the whole output again at the end. So everything is sent. Each block is a
+separate item.
 """
 
 from __future__ import annotations

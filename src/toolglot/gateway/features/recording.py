@@ -192,7 +192,7 @@ def describe_settings(
     *,
     forward: bool,
 ) -> CallSettings:
-    """The settings of a call, which a rerun needs."""
+    """Return the settings of a call, which a rerun needs."""
     history, exact = (
         ({}, []) if state.whole or state.replay is not None else record_history(history_policy(upstream, target))
     )

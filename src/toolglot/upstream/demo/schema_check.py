@@ -1,4 +1,4 @@
-"""Check a value against a JSON Schema, as far as tools use the standard.
+"""Check a value against the subset of JSON Schema that tools use.
 
 A `pattern` is assumed to match: running an untrusted expression could take forever, and `regex_sample.py` writes values
 that match by construction. Formats, conditions and dependencies are not checked.

@@ -1,4 +1,4 @@
-"""Carry the time, the id and the model of a recorded answer to the exchange that answers today.
+"""Carry the time, the id and the model of a recorded answer to the current exchange.
 
 An upstream may omit the first two (Anthropic sends no time, others no id). The gateway then takes them from a clock and
 from randomness, so a recorded reply carries them in headers of our own. Otherwise the same request would never get the
