@@ -80,7 +80,7 @@ class HistoryCutter:
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
-        self._candidates = _Candidates(self._messages, self.gone)
+        self._candidates = _DropCandidates(self._messages, self.gone)
 
     def _add_message(self, number: int) -> None:
         message, size = self._messages[number], self.size(number)
@@ -247,7 +247,7 @@ class HistoryCutter:
         return messages[self._head].role if self._head < len(messages) else ""
 
 
-class _Candidates:
+class _DropCandidates:
     """What may be dropped next, the oldest first: units of messages, and batches of calls with their results."""
 
     def __init__(self, messages: Sequence[Message], gone: Collection[int]) -> None:
