@@ -7,6 +7,9 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
+# Some images set it. The tests start many processes, and each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo docs docs-serve package lock announce test test-all test-core test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants picture clean
 
 help:
@@ -89,7 +92,8 @@ ROWS ?= 2
 test-all: set-up-e2e
 	@$(MAKE) --no-print-directory --jobs 3 test-core lint test-e2e
 
-WITH_E2E := tests/server tests/bench tests/docs tests/packaging tests/pages tests/cli
+# What uses the same ports, and what waits for processes more than it computes.
+WITH_E2E := tests/server tests/deploy tests/docs tests/cli
 
 test-core: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)

@@ -3,7 +3,7 @@
     python -m scripts.lock [--upgrade]
 
 One resolution serves Python 3.11 and newer on every system. Needs uv and a package index. `run.txt` has what users
-install, `dev.txt` everything for `make test`.
+install, `build.txt` what builds the wheel, `dev.txt` everything for `make test`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = PYPROJECT.parent / "requirements"
 def inputs() -> dict[str, list[str]]:
     """The requirements behind each file."""
     run = list(dependencies())
-    return {"run": run, "dev": [*run, *requirements("dev")]}
+    return {"run": run, "build": list(requirements("build")), "dev": [*run, *requirements("dev")]}
 
 
 def compile_all(upgrade: bool) -> Iterator[Path]:

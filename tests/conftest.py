@@ -3,8 +3,10 @@ sample of large tables, for runs that a contributor waits for."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import defaultdict
+from collections.abc import Generator
 from hashlib import sha256
 
 import pytest
@@ -28,6 +30,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rows", type=int, help="of each test with many rows run only so many, the same in every run")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tens of thousands of tests stay until the end: the garbage collector would look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import permutations
 from typing import Any
 
@@ -158,6 +159,31 @@ def test_a_request_with_half_a_character_says_what_and_where(dialect: str) -> No
     with pytest.raises(DecodeError, match=r"a lone surrogate at byte \d+ is not Unicode text") as raised:
         DIALECTS[dialect].decode_request(halved(DIALECTS[dialect].encode_request(asked, Receipt())))
     assert raised.value.where.startswith(("$.messages[0]", "$.input", "$.contents[0]"))
+
+
+CALLS_IN_OBJECTS = {
+    "anthropic": "$.content[0].input",
+    "gemini": "$.candidates[0].content.parts[0].functionCall.args",
+    "ollama": "$.message.tool_calls[0].function.arguments",
+}
+"""Path of a call's arguments in an answer, of dialects that write objects."""
+UNREADABLE = {"huge": "1e999", "long": "9" * 5000, "wrong": "01", "half": r'"\ud83d"', "twice": '{"b":1,"b":2}'}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("dialect", CALLS_IN_OBJECTS)
+def test_an_error_in_the_arguments_of_a_call_names_their_path_in_the_document(dialect: str, kind: str) -> None:
+    asked = Message(role="assistant", content=called('{"a":[1,"HERE"]}').content)
+    request = Request(model="m", messages=(asked,), max_output_tokens=9)
+    value = UNREADABLE[kind].encode()
+    codec, end = DIALECTS[dialect], ".b" if kind == "twice" else ""
+    with pytest.raises(DecodeError) as refused:
+        codec.decode_request(codec.encode_request(request, Receipt()).replace(b'"HERE"', value))
+    assert re.fullmatch(rf"\$\.(messages|contents)\[0\]\..+\.a\[1\]{end}", refused.value.where)
+    answer = codec.encode_response(called('{"a":[1,"HERE"]}'), None, Receipt()).replace(b'"HERE"', value)
+    with pytest.raises(DecodeError) as unread:
+        codec.decode_response(answer)
+    assert unread.value.where == f"{CALLS_IN_OBJECTS[dialect]}.a[1]{end}"
 
 
 @pytest.mark.parametrize(

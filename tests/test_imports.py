@@ -31,6 +31,7 @@ SHELLS = (
     "in_process",
     "server",
     "store",
+    "team",
     "tool_server",
     "upstream",
     "__main__",

@@ -1,4 +1,4 @@
-"""The client's side of a translated stream: events in, bytes out, and how the stream ended."""
+"""The client's side of a translated stream: it encodes events to bytes and records how the stream ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClientStream:
-    """Encodes events for the client, tells the exchange's listener, and records the end of the stream.
+    """Encodes events for the client, notifies the exchange's listener, and records the end of the stream.
 
     - `broken`: the upstream's connection failed, or its stream ended in the middle of an answer.
     - `is_cut`: the caller must cut the client's connection to signal this: the client gets no error event, and its
@@ -25,7 +25,6 @@ class ClientStream:
     """
 
     __slots__ = (
-        "_characters",
         "_cuts",
         "_exchange",
         "_has_usage",
@@ -33,10 +32,12 @@ class ClientStream:
         "_listener",
         "_waits",
         "broken",
+        "characters",
         "encoder",
         "ended",
         "fault",
         "is_cut",
+        "service_tier",
         "stop",
         "usage",
     )
@@ -45,7 +46,7 @@ class ClientStream:
         self._exchange = exchange
         self.encoder = encoder
         self._listener = None if exchange.new_listener is None else exchange.new_listener()
-        self._characters = 0  # of the answer, to estimate usage if it is missing at the end
+        self.characters = 0  # of the answer, to estimate usage if it is missing at the end
         self._has_usage = False  # the `Start` event had usage
         self._cuts = exchange.options.can_cut and exchange.client.stream.broken == "cut"
         self._waits = exchange.options.holds_head  # only the head of an answer has come so far
@@ -54,6 +55,7 @@ class ClientStream:
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
+        self.service_tier: str | None = None
 
     def encode(self, event: Event) -> bytes:
         """Encode an event. Returns nothing if the stream has ended, or if the client sees a broken stream as a cut."""
@@ -66,10 +68,10 @@ class ClientStream:
         if self.broken and self.cuts_at(event):
             return b""
         if type(event) is Delta:
-            self._characters += len(event.text)
+            self.characters += len(event.text)
             return self.encoder.feed(event)
         if type(event) is Open:
-            self._characters += characters_at_start(event.block)
+            self.characters += characters_at_start(event.block)
         elif type(event) is Start:
             self._has_usage = event.usage is not None
         needs_usage = type(event) is Finish and (not self._has_usage or _lacks_output(event.usage))
@@ -92,13 +94,14 @@ class ClientStream:
 
     def add_written(self, delta: Delta, events: Sequence[Event]) -> None:
         """Account for text whose bytes were written without an event."""
-        self._characters += len(delta.text)
+        self.characters += len(delta.text)
         if self._listener is not None:
             self.listen(events)
 
     def cuts_at(self, event: Event) -> bool:
-        """Whether the client's connection is cut in place of this event: its upstream broke off, and it is the error,
-        or the end of a truncated call, which clients must not take for a complete one."""
+        """Tell whether the client's connection is cut instead of sending this event: the upstream broke off, and the
+        event is the error, or the end of a truncated call, which clients must not treat as complete.
+        """
         shows_break = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
         if not (self.broken and self._cuts and shows_break):
             return False
@@ -107,16 +110,19 @@ class ClientStream:
         return True
 
     def notice(self, event: Event) -> None:
-        """Record the end of the stream, if the event is its end."""
+        """Record the end of the stream, if the event is its end, and the service tier of its start or end."""
         if isinstance(event, Finish):
             self.usage, self.stop = event.usage, event.stop
+            self.service_tier = event.service_tier or self.service_tier
             self.ended = True
+        elif type(event) is Start:
+            self.service_tier = event.service_tier
         elif isinstance(event, Fault):
             self.fault = self._exchange.hide(event.error)
             self.ended = True
 
     def hold_head(self, written: bytes) -> bytes:
-        """Prepend the held-back head; return nothing while only the head has come."""
+        """Prepend the held-back head. Returns nothing until more than the head has arrived."""
         if self._waits:
             self._head += written
             return b""
@@ -127,7 +133,7 @@ class ClientStream:
     def _with_usage(self, finish: Event) -> Event:
         assert isinstance(finish, Finish)
         exchange = self._exchange
-        return finish_with_usage(finish, self._characters, exchange.asked, exchange.client, exchange.receipt)
+        return finish_with_usage(finish, self.characters, exchange.asked, exchange.client, exchange.receipt)
 
 
 def _lacks_output(usage: Usage | None) -> bool:

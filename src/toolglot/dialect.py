@@ -42,7 +42,7 @@ class StreamDecoder(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether the stop reason has come. If nothing follows, not even a proper end, only usage is lost."""
+        """Whether the stop reason has arrived. If nothing follows, not even a proper end, only usage is lost."""
         ...
 
 
@@ -223,7 +223,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):
-    """The members of an answer, streamed or not, and what clients need."""
+    """The members of an answer, streamed or not, and the needs of clients."""
 
     id_prefix: str = ""
     """Prefix of answer ids."""
@@ -236,7 +236,7 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     is_call: Callable[[Json], bool] = _always_false
     """Whether a block that was decoded as unknown is a call without a name."""
     side_members: frozenset[str] = frozenset()
-    """Names of members without which an answer is still the same answer. Values of a wrong type are left out."""
+    """Names of members that are not essential to an answer. Values of a wrong type are omitted."""
     names_stop_sequence: bool = False
     """Answers name the stop sequence that was hit."""
     usage_required: bool = False
@@ -248,7 +248,7 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
 
 
 class StreamShape(Struct, frozen=True, kw_only=True):
-    """The form of a stream, and what clients need."""
+    """The form of a stream, and the needs of clients."""
 
     framing: Framing = EVENTS
 
@@ -303,7 +303,7 @@ class HistoryDemand(Struct, frozen=True, kw_only=True):
     """Servers' demands on a history whose reasoning is not their own."""
 
     apply: Callable[[Request, Any, Sequence[Message]], Request] = _keep_request
-    """A pass that also gets the messages from before foreign reasoning was removed."""
+    """The pass. It also gets the messages before the removal of foreign reasoning."""
     triggers: Callable[[Any], int] = _need_no_features
     """The features that it handles (`features.py`), as for `plan.runs_on`."""
 
@@ -322,7 +322,7 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Creates the dialect that decodes the answer to this request, if decoding depends on the request."""
     demand: HistoryDemand = NO_DEMAND
     other_forms: frozenset[str] = frozenset()
-    """Native notes on content that came in the form of another API: `passes/foreign_forms.py`."""
+    """Native notes on content in the form of another API: `passes/foreign_forms.py`."""
     default_history: Mapping[str, Any] = {}
     """Default limits of the history: fields of `HistoryPolicy`."""
 
@@ -341,7 +341,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decode_error: Callable[[int, Mapping[str, str], bytes], ApiError]
     encode_error: Callable[[ApiError], HttpError]
     path: Callable[[Request], str]
-    """Path of the request, below the base URL. It is the full path of a route in the manifest (such as `/v1/messages`),
+    """Path of the request, below the base URL. It is the full path of a route in the manifest (`/v1/messages`),
     so that one gateway can be the upstream of another."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()

@@ -5,11 +5,11 @@ changed value with `replace`.
 
 Rules for all code that reads or writes these values:
 
-1. Content is an ordered tuple of blocks, and order is meaning.
+1. Content is an ordered tuple of blocks, and the order is significant.
 2. `native` holds data that only one dialect understands, keyed by that dialect's name: its unknown fields, its
    signatures, its item ids. An encoder reads only its own key. Inside, a key that starts with `$` is a note on the
    shape of the original ("this content was a plain string"), so that a round trip is exact; it carries no meaning.
-3. Wholly unknown content is `Opaque`: sent verbatim to its own dialect, a loss elsewhere.
+3. Unknown content is `Opaque`: sent verbatim to its own dialect, a loss elsewhere.
 4. `ToolCall.arguments` is JSON text as received, even if it is invalid. It is parsed only if a wire format needs an
    object, and never "repaired".
 5. Reasoning state (signatures, encrypted content) is native data like any other: it returns only to its owner.
@@ -90,8 +90,8 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 class Cache(Struct, frozen=True, gc=False):
     """A prompt-cache breakpoint after this node. `seconds` is the requested lifetime; None leaves it to the server.
-    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors know, and not in the
-    form that only OpenAI's newer models know."""
+    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors support, and not in
+    the form that only OpenAI's newer models support."""
 
     seconds: int | None = None
     by_control: bool = False
@@ -120,7 +120,7 @@ class Citation(Node, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, gc=False):
-    """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
+    """The source of media. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
 
     kind: Literal["base64", "url", "file", "text"]
     data: str
@@ -140,7 +140,7 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
 
 class Text(Node, frozen=True, tag="text", kw_only=True):
     """`new_message`: the text begins another message of the same answer. Adjacent texts without this mark are pieces of
-    one text. `logprobs`: those of its tokens, if requested."""
+    one text. `logprobs` are the log probabilities of its tokens, if requested."""
 
     text: str
     citations: tuple[Citation, ...] = ()
@@ -344,6 +344,17 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
     return Usage(**counts, is_split_estimated=first.is_split_estimated or second.is_split_estimated)
 
 
+def usage_after(whole: Usage | None, first: Usage | None) -> Usage | None:
+    """The usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
+    if whole is None or first is None:
+        return whole
+    counts: dict[str, Any] = {}
+    for name in COUNTS:
+        total, before = getattr(whole, name), getattr(first, name)
+        counts[name] = total if total is None or before is None else total - before
+    return Usage(**counts, is_split_estimated=whole.is_split_estimated)
+
+
 def format_tokens(usage: Usage) -> str:
     """Format input and output counts: `12+7 tokens`."""
     counts = (usage.input_tokens, usage.output_tokens)
@@ -376,7 +387,7 @@ N = TypeVar("N", bound=Node)
 
 
 def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
-    """The native fields of `dialect` on this node; empty if there are none."""
+    """Return the native fields of `dialect` on this node; empty if there are none."""
     native = node.native
     return native.get(dialect, _NOTHING) if native else _NOTHING
 
@@ -397,3 +408,11 @@ INSTRUCTION: Native = {OURS: {"$instruction": True}}
 
 def is_instruction(block: Block) -> bool:
     return "$instruction" in native_of(block, OURS)
+
+
+CONTINUES: Native = {OURS: {"$continues": True}}
+"""Mark of a tool result that another one of the same call follows."""
+
+
+def continues(result: ToolResult) -> bool:
+    return "$continues" in native_of(result, OURS)

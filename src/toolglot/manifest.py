@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ class Route(Struct, frozen=True):
     """The client's dialect; None if its headers determine it."""
     open: bool = False
     """Answered without a key."""
+    role: Literal["client", "monitor", "viewer", "admin"] = "client"
+    """Who may use it where a team has keys of its own. Viewers read what admins may change. Keys of the configuration
+    may monitor."""
     reserved: bool = False
     """Answered even if the server is at its limit of connections or requests, for monitoring."""
     function: str = ""
@@ -56,7 +59,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     output_schema: str = ""
     """The member of a tool that holds the schema of its output, if there is one."""
     volatile: tuple[str, ...] = ("model",)
-    """Members of a request that say who asks, not what is asked: requests that differ only in them are the same."""
+    """Members of a request that identify the caller. Requests that differ only in them count as equal."""
     state: StateFields = StateFields()
     """Fields of its models' reasoning state."""
     aliases: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class Marks(Struct, frozen=True, kw_only=True):
 
 
 def nearest(found: Set[str], marks: Mapping[str, frozenset[str]]) -> str | None:
-    """The dialect with most of these marks; None if there is none, or a tie."""
+    """Return the dialect with most of these marks; None if there is none, or a tie."""
     counts = sorted(((len(found & own), name) for name, own in marks.items()), reverse=True)
     return counts[0][1] if counts[0][0] > counts[1][0] else None
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 T = TypeVar("T")
 
 LATEST = ":latest"
-"""The tag of a name without one, at servers whose names have tags."""
+"""The default tag, at servers whose model names have tags."""
 GATEWAY_TAG = ":toolglot"
 """The tag under which a model list shows a name without one, for clients that know names only with a tag. No server has
 a model of this tag, so it can be removed from any name."""

@@ -112,6 +112,16 @@ class StreamTranslation:
         return self._client.usage
 
     @property
+    def characters(self) -> int:
+        """Characters of the answer so far."""
+        return self._client.characters
+
+    @property
+    def service_tier(self) -> str | None:
+        """The service tier that the upstream reports, even if the client's API has none."""
+        return self._chain.service_tier or self._client.service_tier
+
+    @property
     def stop(self) -> Stop | None:
         """Why the answer ended; set once the stream has ended without an error."""
         return self._client.stop
@@ -423,7 +433,9 @@ class StreamTranslation:
         return self._client.hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
-        """Whether this frame only adds text. Its text is then decoded later, together with that of the next frames."""
+        """Tell whether this frame only adds text. Its text is then decoded later, together with that of the next
+        frames.
+        """
         body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
         if not body or len(self._unread) > MOST_UNREAD or not decode_body(body):
             return False

@@ -48,7 +48,7 @@ def decode_body(body: bytes) -> str:
 
 
 def is_canonical(body: bytes) -> bool:
-    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
+    """Tell whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
     if not body or _CANONICAL(body) is None:
         return False
     return body.isascii() or (decode_body(body) != "" and json.escape_line_separators(body) is body)
@@ -210,8 +210,9 @@ def _run_one_by_one(
 
 
 TemplatePair: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
-"""Of incoming frames: the template, how frames begin and end, and the slice of the text if it is constant. Of outgoing
-frames: the bytes before the text, between the frame number and the text, and after the text."""
+"""For incoming frames: the template, their beginning and end, and the slice of the text if it is constant. For outgoing
+frames: the bytes before the text, between the frame number and the text, and after the text.
+"""
 
 
 def pair_templates(came: FrameTemplate, goes: DeltaTemplate) -> TemplatePair:
@@ -232,8 +233,9 @@ class TextFrames:
         self._changing = changing
         self._tries = _TRIES
         self.template: FrameTemplate | None = None
-        """None until a template is learned, and while the same bytes may have another meaning: another block has begun,
-        or none is open."""
+        """None until a template is learned, and while the same bytes may have another meaning, because another block
+        has begun or none is open.
+        """
 
     def note_recognised(self) -> None:
         """Frames matched the template: keep learning."""

@@ -109,6 +109,18 @@ async def test_the_pause_before_a_restart_doubles_up_to_a_limit_and_begins_anew_
     assert {record.getMessage().partition("again in ")[2] for record in caplog.records} == {"0.001 s"}
 
 
+async def test_a_restart_is_waited_for_only_when_it_comes_soon() -> None:
+    """A server that dies again and again has pauses of up to half a minute, and no request waits for those."""
+    async with hosting(HostTimings(first=0.2, grace=0.2, settle=0.01), a=wayward()) as host:
+        states = []
+        for _ in range(2):
+            await failure(host, "die")
+            await until(lambda: host.state("a").state != "ready")
+            await host.ready(["a"])
+            states.append(host.state("a").state)
+        assert states == ["ready", "waiting"]
+
+
 async def test_the_escapes_of_a_server_that_cannot_start_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:
     async with hosting(PATIENT, a=wayward("exit")) as host:
         assert host.state("a").log == "cannot start"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.config import documents, toml_positions
+from toolglot.config import documents, json_document, toml_positions
 from toolglot.config.problems import ConfigError, Path, Problem, field_name
 
 TOML = '''# a comment with [brackets] and = signs
@@ -157,3 +157,33 @@ def test_a_problem_stands_at_the_nearest_thing_around_it() -> None:
 
 def test_a_field_is_named_the_way_it_could_be_written() -> None:
     assert field_name(("models", "claude-*", "fallbacks", 0)) == 'models."claude-*".fallbacks[0]'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{a: 1, $b_2: 'it''s'}".replace("''", "\\'"), {"a": 1, "$b_2": "it's"}),
+        ("[+1, -.5, 5., 0xFF, -0x10, 1e3,]", [1, -0.5, 5.0, 255, -16, 1000.0]),
+        ("/* a */ // b\n ['x\\\ny', \"\\x41\\u00e9\\ud83d\\ude00\\n\\q\"]", ["xy", "Aé😀\nq"]),
+        ("{'a': null, \"b\": true, c: false}", {"a": None, "b": True, "c": False}),
+    ],
+)
+def test_json5_has_more_forms_of_names_texts_and_numbers(text: str, value: object) -> None:
+    assert json_document.parse_json5(text, "a.json5")[0] == value
+
+
+@pytest.mark.parametrize("text", ["{a b: 1}", "'a", "[1 2]", "{a: }", "'\\ud83d'", "{a: 1, a: 2}", "", "{} {}", "NaN"])
+def test_what_is_no_json5_is_an_error_with_its_place(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        json_document.parse_json5(text, "a.json5")
+    assert error.value.problems[0].line == 1
+
+
+def test_positions_in_json5_are_those_of_names() -> None:
+    assert json_document.parse_json5("{\n  a: ['b',\n  {c: 1}]}", "x")[1] == {
+        (): (1, 1),
+        ("a",): (2, 3),
+        ("a", 0): (2, 7),
+        ("a", 1): (3, 3),
+        ("a", 1, "c"): (3, 4),
+    }

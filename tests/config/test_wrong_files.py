@@ -12,7 +12,7 @@ from toolglot.config.problems import ConfigError
 
 SECRET = "sk-very-secret"
 ENVIRON = {"OPENAI_API_KEY": SECRET, "PORT": "99999", "WORD": SECRET, "EMPTY": ""}
-ELSEWHERE = "see `Coming from …` in docs/configuration.md"
+ELSEWHERE = "`toolglot config import FILE` converts it; see `Coming from …` in docs/configuration.md"
 
 
 class Wrong(NamedTuple):
@@ -25,6 +25,27 @@ class Wrong(NamedTuple):
 _MODEL = '[models.m]\nupstream = "demo"\n'
 
 WRONG = [
+    Wrong(
+        "prices that say too little",
+        "a.toml",
+        '[prices.mine]\ninput = 1\n[prices."local/mine"]\noutput = 1\n[prices.yours]\ninput = 0\noutput = 0\n'
+        '[prices."up/yours"]\noutput = 1\n[prices."gpt-5.2"]\ninput = 1\n[prices.empty]\n',
+        [
+            f"a.toml:{line}: prices.{name}: the table of prices has no such model, so `input` and `output` are needed; "
+            "`toolglot prices` lists the models"
+            for line, name in (("1:9", "mine"), ("3:9", '"local/mine"'), ("12:9", "empty"))
+        ],
+    ),
+    Wrong(
+        "a price that is none",
+        "a.toml",
+        '[prices.m]\ninput = -1\noutput = "free"\ncached = 2\n',
+        [
+            "a.toml:2:1: prices.m.input: expected a number >= 0.0",
+            "a.toml:3:1: prices.m.output: expected a number or nothing, got text",
+            "a.toml:4:1: prices.m.cached: unknown field; did you mean `cache_read`?",
+        ],
+    ),
     Wrong(
         "a way to give tools",
         "a.toml",
@@ -116,7 +137,7 @@ WRONG = [
         "yaml date",
         "a.yaml",
         "default_upstream: 2026-13-45\n",
-        ["a.yaml:1:19: default_upstream: not YAML: no such value"],
+        ["a.yaml:1:19: default_upstream: not YAML: invalid value"],
     ),
     Wrong("yaml loop", "a.yaml", "models: &a\n  x: *a\n", ["a.yaml:1:9: aliases or nesting make this too large"]),
     Wrong("yaml name", "a.yaml", "models:\n  [a, b]: 1\n", ["a.yaml:2:3: models: a name must be text"]),
@@ -473,10 +494,10 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
         (
             "[server]\nhost = '0.0.0.0'\n",
             [
-                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: everyone who can reach this "
-                "machine could spend your accounts and read stored conversations. Set server.keys, use "
+                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: anyone who can reach this "
+                "machine could spend money from your accounts and read stored conversations. Set server.keys, use "
                 "`serve --key-env NAME`, or serve on 127.0.0.1 only. With `insecure = true` in [server], it serves "
-                "without keys, to everyone on the network"
+                "everyone on the network without keys"
             ],
         ),
         ("[server]\nhost = '0.0.0.0'\nkeys = ['k']\n", []),

@@ -4,6 +4,7 @@
 - `bash`: run by bash on a terminal, in a folder of the page's own that has the examples, with `toolglot` on the path. A
   `json` or `text` block right behind it is what a person then sees, character by character.
 - A `bash` block with the one command `toolglot serve …`: a server that runs while the rest of the page is run.
+- `toml`: a configuration file, which must be accepted.
 - A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
 - A `bash` block with `toolglot launch …`: run with `--show`, since an agent would want a person.
 - A comment `<!-- server: VENDOR at HOST:PORT with MODEL, N tokens -->`: the page's commands find such a model server at
@@ -22,7 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DO
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SET_UP = re.compile(
-    r"^(make|pip|pipx|git|cd|\.ci/run|uvx?|source|\.|npm|ollama|OLLAMA_\w+=\d+ ollama|vllm|llama-server)\b"
+    r"^(make|pip|pipx|git|cd|\.ci/run|uvx?|source|\.|npm|ollama|OLLAMA_\w+=\d+ ollama|vllm|llama-server"
+    r"|docker|helm|systemctl|install|python3 -m venv|/opt/toolglot/bin/pip)\b"
 )
 
 

@@ -17,13 +17,24 @@ from tests.cli.run import in_background, on_terminal
 from tests.docs.markdown import PAGES, ROOT, blocks
 from tests.docs.model_servers import model_servers
 from tests.needs import has_packages, need
+from toolglot.config.load import load_config
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Request
 
-KNOWN_LANGUAGES = {"bash", "python", "json", "text", ""}
+KNOWN_LANGUAGES = {"bash", "python", "json", "text", "toml", ""}
 SET_UP_COMMANDS = (
     *("pip install", "pipx install", "pipx run", "uvx ", "uv tool install", "git clone", "cd ", ".ci/run", "make "),
     *("npm install -g ", "ollama pull ", "OLLAMA_CONTEXT_LENGTH=", "vllm serve ", "llama-server "),
+    *(
+        "docker build ",
+        "docker run ",
+        "docker compose ",
+        "helm install ",
+        "systemctl enable ",
+        "install -",
+        "python3 -m venv ",
+    ),
+    "/opt/toolglot/bin/pip install ",
 )
 
 _SDKS = re.compile(r"^>>> from (openai|anthropic|google)\b", re.MULTILINE)
@@ -93,6 +104,8 @@ def test_the_set_up_commands_of_a_page_exist(page: Path) -> None:
             assert command.startswith(SET_UP_COMMANDS), f"{page.name}:{block.line}: {command}"
             if command.startswith("make "):
                 assert command.split()[1] in targets, f"{page.name}:{block.line}: {command}"
+            for file in re.findall(r"(?:^|[ /])((?:deploy|requirements)/[\w./-]+)", command):
+                assert (ROOT / file).exists(), f"{page.name}:{block.line}: {file}"
             if command.startswith(".ci/run"):
                 assert os.access(ROOT / ".ci/run", os.X_OK)
 
@@ -103,6 +116,15 @@ def test_a_page_has_only_blocks_that_are_checked_and_links_that_lead_somewhere(p
         assert block.language in KNOWN_LANGUAGES, f"{page.name}:{block.line}: {block.language}"
     for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
         assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+@pages
+def test_a_configuration_on_a_page_is_accepted(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page):
+        if block.language == "toml":
+            file = tmp_path / "toolglot.toml"
+            file.write_text(block.text)
+            load_config(file, {})
 
 
 def test_the_table_of_dialects_is_the_one_that_the_command_prints() -> None:

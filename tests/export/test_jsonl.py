@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.case_files import Case, cases_with
+from tests.examples import examples
 from tests.exchanges import JSON_NAMES, NAMES, meaning
 from tests.strategies import legal_ids, legal_names, requests, tool_requests
 from toolglot.dialects import DIALECTS
@@ -25,7 +26,7 @@ from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.wire import json as wire_json
 
 PAIRS = tuple(product(NAMES, NAMES))
-FEW = settings(max_examples=max(settings().max_examples // 5, 1))
+FEW = examples(1 / 5)
 """There are many pairs."""
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import PAIRS
 from tests.strategies import responses
 from toolglot.errors import ToolglotError
@@ -69,6 +70,7 @@ def restored(client: str, upstream: str, response: Response, text_calls: TextCal
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(response=plain | responses(), text_calls=st.sampled_from([None, TextCalls(format="hermes_json")]))
 def test_an_answer_restored_without_the_event_passes_is_the_same_as_with_them(
     client: str, upstream: str, response: Response, text_calls: TextCalls | None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.case_files import Case, cases_with
 from tests.documents import DOCUMENTS
+from tests.examples import PER_PAIR
 from tests.exchanges import NAMES, PAIRS, read_events, relay
 from tests.laws.mutations import cuttings, spoilt_bytes
 from toolglot.dialects import DIALECTS
@@ -57,6 +58,7 @@ def test_line_ends_comments_and_a_byte_order_mark_change_nothing(dialect: str) -
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_any_cutting_gives_the_client_the_same_bytes(client: str, upstream: str, data: st.DataObject) -> None:
     stream = data.draw(DOCUMENTS[upstream].streams).encode()

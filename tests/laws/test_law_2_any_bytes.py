@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tests.case_files import cases_with
 from tests.documents import DOCUMENTS
 from tests.documents.shared import Spoken
+from tests.examples import PER_PAIR
 from tests.exchanges import NAMES, PAIRS, check, read_events, relay
 from tests.forms import JSON, form
-from tests.laws.measure import seconds
+from tests.laws.measure import growth
 from tests.laws.mutations import SNIPPETS, spoilt, spoilt_bytes
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, UpstreamError
@@ -58,6 +59,7 @@ def test_a_stream_with_spoilt_frames_gives_a_grammatical_stream(dialect: str, da
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_a_client_never_sees_an_exception(client: str, upstream: str, data: st.DataObject) -> None:
     stream = data.draw(spoilt_bytes(data.draw(DOCUMENTS[upstream].streams).encode()) | rubbish)
@@ -106,6 +108,10 @@ def long_stream(dialect: str, deltas: int) -> bytes:
     return DOCUMENTS[dialect].write_stream([Spoken("call", pieces, "write")]).encode()
 
 
+LINEAR = 8
+"""Four times the bytes take at most so many times as long."""
+
+
 def chunked(stream: bytes) -> list[bytes]:
     return [stream[start : start + 4096] for start in range(0, len(stream), 4096)]
 
@@ -114,11 +120,8 @@ def chunked(stream: bytes) -> list[bytes]:
 @pytest.mark.parametrize(("client", "upstream"), [*zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True)])
 def test_a_megabyte_of_arguments_in_twenty_thousand_deltas_takes_linear_time(client: str, upstream: str) -> None:
     quarter, whole = chunked(long_stream(upstream, 5_000)), chunked(long_stream(upstream, 20_000))
-    once = seconds(lambda: relay(client, upstream, quarter))
-    four = seconds(lambda: relay(client, upstream, whole))
-    assert four < 5
     # Four times if it is linear, sixteen if it is not: a busy machine does not blur the two.
-    assert four / once < 8, f"four times the deltas took {four / once:.1f} times as long"
+    assert growth(lambda: relay(client, upstream, quarter), lambda: relay(client, upstream, whole), LINEAR) < LINEAR
 
 
 @pytest.mark.parametrize("dialect", NAMES)
@@ -128,5 +131,4 @@ def test_one_large_frame_that_comes_in_small_pieces_takes_linear_time(dialect: s
         return [stream[start : start + 64] for start in range(0, len(stream), 64)]
 
     quarter, whole = frame_in_pieces(250_000), frame_in_pieces(1_000_000)
-    once, four = seconds(lambda: read_events(dialect, quarter)), seconds(lambda: read_events(dialect, whole))
-    assert four / once < 8, f"four times the bytes took {four / once:.1f} times as long"
+    assert growth(lambda: read_events(dialect, quarter), lambda: read_events(dialect, whole), LINEAR) < LINEAR

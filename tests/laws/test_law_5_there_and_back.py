@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import FOREIGN_PAIRS, NAMES, PAIRS, calls_of, meaning, read_events, spoken, through, write_events
 from tests.strategies import (
     arguments,
@@ -69,6 +70,7 @@ def shape(request: Request) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(request=tool_requests(legal_names, legal_ids))
 def test_legal_names_and_ids_come_back_as_they_were(client: str, upstream: str, request: Request) -> None:
     asked = as_heard(client, request)
@@ -85,6 +87,7 @@ def test_legal_names_and_ids_come_back_as_they_were(client: str, upstream: str, 
 
 
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
+@PER_PAIR
 @given(request=tool_requests(names, ids))
 def test_any_names_and_ids_keep_who_answers_whom(client: str, upstream: str, request: Request) -> None:
     asked = as_heard(client, request)
@@ -129,6 +132,7 @@ def answered(draw: st.DrawFn, exchange: ExchangeCore) -> Response:
 
 
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_calls_come_back_under_the_names_that_the_client_gave(client: str, upstream: str, data: st.DataObject) -> None:
     asked = as_heard(client, data.draw(tool_requests(names, legal_ids)))
@@ -171,6 +175,7 @@ def test_ids_of_an_answer_are_new_in_their_conversation(client: str, data: st.Da
 
 @pytest.mark.parametrize("middle", NAMES)
 @pytest.mark.parametrize("client", NAMES)
+@PER_PAIR
 @given(response=responses(legal_names))
 def test_an_answer_survives_two_translations(client: str, middle: str, response: Response) -> None:
     """upstream -> middle -> client says what the upstream said. A call that the limit cut is another matter."""
@@ -183,6 +188,7 @@ def test_an_answer_survives_two_translations(client: str, middle: str, response:
 
 
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
+@PER_PAIR
 @given(text=words, call_id=awkward_ids)
 def test_a_custom_tool_is_wrapped_and_unwrapped(client: str, upstream: str, text: str, call_id: str) -> None:
     if not DIALECTS[client].can.tools.custom:

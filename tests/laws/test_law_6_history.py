@@ -8,9 +8,10 @@ from operator import le
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.exchanges import NAMES
 from tests.forms import forwards, history_of, is_json
 from tests.laws.test_law_6_prefix import turn_ends
@@ -133,7 +134,7 @@ def spoken(request: Request) -> list[Message]:
 
 
 @pytest.mark.parametrize("can", TARGETS.values(), ids=TARGETS)
-@settings(max_examples=60)
+@examples(2)
 @given(request=conversations, policy=policies, at_home=st.booleans())
 def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_its_limits(
     can: Capabilities, request: Request, policy: HistoryPolicy, at_home: bool
@@ -177,7 +178,7 @@ ROUTES += [(name, name) for name in NAMES if forwards(name)]
 
 
 @pytest.mark.parametrize(("client", "upstream"), ROUTES)
-@settings(max_examples=8)
+@examples(1 / 4)
 @given(messages=sessions(), policy=policies)
 def test_the_next_turn_extends_what_was_sent_unless_something_was_cut(
     client: str, upstream: str, messages: tuple[Message, ...], policy: HistoryPolicy
@@ -202,7 +203,6 @@ def test_the_next_turn_extends_what_was_sent_unless_something_was_cut(
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if is_json(name)])
-@settings(max_examples=25)
 @given(messages=sessions(), policy=policies)
 def test_what_was_cut_and_written_is_not_cut_again(
     name: str, messages: tuple[Message, ...], policy: HistoryPolicy

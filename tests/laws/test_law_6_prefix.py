@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import PAIRS
 from tests.forms import History, history_of
 from tests.strategies import conversations, ids, names, tool_lists
@@ -43,6 +44,7 @@ def _answered(messages: tuple[Message, ...], index: int) -> bool:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_a_longer_history_extends_the_same_prefix(client: str, upstream: str, data: st.DataObject) -> None:
     offered = data.draw(tool_lists(names, custom=False))

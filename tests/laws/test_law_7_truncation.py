@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.case_files import cases_with
 from tests.documents import DOCUMENTS
+from tests.examples import PER_PAIR
 from tests.exchanges import (
     NAMES,
     PAIRS,
@@ -117,6 +118,7 @@ def test_cutting_a_recorded_stream_anywhere_cuts_the_clients_connection(client: 
 
 
 @pytest.mark.parametrize(("client", "upstream"), CUT_PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_cutting_any_stream_anywhere_cuts_the_clients_connection(
     client: str, upstream: str, data: st.DataObject
@@ -149,6 +151,7 @@ def test_a_reset_cuts_the_clients_connection_and_an_error_event_of_the_upstream_
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_cutting_any_stream_anywhere_is_told(client: str, upstream: str, data: st.DataObject) -> None:
     stream = data.draw(DOCUMENTS[upstream].streams).encode()
@@ -207,6 +210,7 @@ def whole_calls(events: list[Event]) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data(), format_name=st.sampled_from(SEVERAL))
 def test_cutting_calls_in_text_anywhere_makes_no_call_whole(
     client: str, upstream: str, data: st.DataObject, format_name: str

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.documents import DOCUMENTS
+from tests.examples import PER_PAIR
 from tests.exchanges import PAIRS
 from toolglot.passes.event_chain import EventChain
 from toolglot.streaming import StreamTranslation
@@ -24,6 +25,7 @@ def translated(client: str, upstream: str, stream: bytes) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_the_short_way_of_a_delta_gives_the_same_bytes(client: str, upstream: str, data: st.DataObject) -> None:
     stream = data.draw(DOCUMENTS[upstream].streams).encode()

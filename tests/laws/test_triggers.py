@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.case_files import MODELS, Case, cases_with
+from tests.examples import PER_PAIR
 from tests.exchanges import NAMES, PAIRS
 from tests.forms import is_json
 from tests.laws.mutations import spoilt
@@ -139,6 +140,7 @@ def odd_requests(draw: st.DrawFn, client: str) -> Request:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_a_pass_without_its_features_changes_nothing_in_odd_requests(
     client: str, upstream: str, data: st.DataObject
@@ -147,6 +149,7 @@ def test_a_pass_without_its_features_changes_nothing_in_odd_requests(
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(request=requests(), model=models)
 def test_a_pass_without_its_features_changes_nothing(
     client: str, upstream: str, request: Request, model: str | None
@@ -155,6 +158,7 @@ def test_a_pass_without_its_features_changes_nothing(
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(request=requests(), data=st.data())
 def test_a_pass_without_its_features_changes_nothing_where_the_client_carries_state(
     client: str, upstream: str, request: Request, data: st.DataObject

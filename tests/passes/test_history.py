@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from toolglot.capabilities import Capabilities
-from toolglot.ir import Media, Message, Opaque, Source, Text, ToolCall, ToolResult
+from toolglot.ir import CONTINUES, Media, Message, Opaque, Source, Text, ToolCall, ToolResult
 from toolglot.passes import history
 from toolglot.passes.history import INTERRUPTED
 
@@ -120,6 +121,22 @@ def test_of_two_results_for_one_call_the_first_counts() -> None:
     request = history.repair(asked(user(), calls("a"), answered(result("a", "1")), answered(result("a", "2"))), context)
     assert request.messages[2:] == (answered(result("a", "1")),)
     assert lines(context) == ["loss messages[3].content[0]"]
+
+
+def test_results_of_a_call_that_yields_several_are_one_result() -> None:
+    """Gemini's `willContinue`: a call that does not block is a generator, and its last result may be empty."""
+    context = to(CHAT)
+    first = replace(result("a", "1"), native={**CONTINUES, "gemini": {"x": 1}})
+    second, last = replace(result("a", "2"), native=CONTINUES), ToolResult(call_id="a")
+    messages = (answered(first, result("b")), answered(second), answered(last, result("a", "3")))
+    request = history.repair(asked(user(), calls("a", "b"), *messages), context)
+    whole = replace(result("a", "1"), content=(Text(text="1"), Text(text="2")), native={"gemini": {"x": 1}})
+    assert request.messages[2:] == (answered(whole, result("b")),)
+    assert lines(context) == [
+        "note messages[3].content[0]",
+        "note messages[4].content[0]",
+        "loss messages[4].content[1]",
+    ]
 
 
 LATE = "it moves to its call, which is in another turn"

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.examples import examples
 from tests.exchanges import NAMES
 from tests.forms import forwards
 from tests.laws.test_law_6_history import policies, sessions
@@ -72,7 +73,7 @@ def is_told(line: ReceiptLine, node: Any) -> bool:
 
 
 @pytest.mark.parametrize(("client", "upstream"), ROUTES)
-@settings(max_examples=8)
+@examples(1 / 4)
 @given(messages=sessions().map(with_what_must_be_told), policy=policies)
 def test_every_line_is_told_where_the_client_said_it(
     client: str, upstream: str, messages: tuple[Message, ...], policy: HistoryPolicy

@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.examples import examples
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.features import survey
@@ -76,7 +77,7 @@ def prepared(request: Request, source: str, target: str) -> tuple[Any, ...]:
     return sent, str(exchange.receipt), exchange.tools, exchange.call_ids
 
 
-@settings(max_examples=150)
+@examples(5)
 @given(strategies.requests() | strategies.tool_requests(), st.sampled_from(PAIRS))
 def test_what_passes_skip_would_have_changed_nothing(request_: Request, pair: tuple[str, str]) -> None:
     assert prepared(request_, *pair) == the_long_way(lambda: prepared(request_, *pair))

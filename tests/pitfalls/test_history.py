@@ -322,3 +322,20 @@ def test_the_parts_of_a_streamed_answer_of_gemini_are_one_text(target: str, plac
     ]
     sent = translate_request({"contents": contents}, "gemini", target, model="m", stream=False).json()[place]
     assert [message["content"] for message in sent if message["role"] == "assistant"] == ["Hello  you"]
+
+
+@pytest.mark.parametrize("target", [name for name in NAMES if name != "gemini"])
+def test_all_results_of_a_gemini_call_that_goes_on_reach_the_model(target: str) -> None:
+    call = {"functionCall": {"id": "c1", "name": "watch", "args": {}}}
+    results = [
+        {"functionResponse": {"id": "c1", "name": "watch", "response": {"output": text}, **more}}
+        for text, more in (("half of it", {"willContinue": True}), ("the rest", {"willContinue": False}))
+    ]
+    contents = [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": results},
+    ]
+    sent = json.dumps(ask("gemini", target, {"contents": contents}))
+    assert sent.index("half of it") < sent.index("the rest")
+    assert sent.count("c1") == 2 or target == "ollama"

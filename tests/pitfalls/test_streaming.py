@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.exchanges import NAMES, calls_of, folded, read_events, relay
+from tests.exchanges import JSON_NAMES, NAMES, calls_of, folded, read_events, relay, through
 from tests.pitfalls.wires import (
     added,
     anthropic,
@@ -21,6 +23,7 @@ from tests.pitfalls.wires import (
     responses,
     to,
 )
+from toolglot.ir import ToolCall
 from toolglot.translate import ExchangeCore
 
 PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
@@ -256,3 +259,86 @@ def test_gemini_calls_without_ids_get_different_ids() -> None:
     got = chat_calls(frames(relay("openai_chat", "gemini", [gemini([part, part])])))
     assert len({entry["id"] for entry in got}) == 2
     assert all(entry["id"] for entry in got)
+
+
+def spliced_anthropic() -> bytes:
+    """A call that is whole, then the same answer from its beginning."""
+    one = (
+        opened(0, type="tool_use", id="a", name="get_weather", input={}),
+        added(0, type="input_json_delta", partial_json=PARIS),
+        closed(0),
+    )
+    return anthropic(*one, stop=None) + anthropic(*one).replace(b"msg_1", b"msg_2")
+
+
+def spliced_responses() -> bytes:
+    item = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "get_weather", "arguments": PARIS}
+    one = responses({"type": "response.output_item.done", "output_index": 0, "item": item}, output=[item])
+    cut = one[: one.index(b"event: response.completed")]
+    return cut + one.replace(b"resp_1", b"resp_2")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "stream"), [("anthropic", spliced_anthropic()), ("openai_responses", spliced_responses())]
+)
+@pytest.mark.parametrize("client", JSON_NAMES)
+def test_two_answers_in_one_stream_are_not_one_answer(client: str, upstream: str, stream: bytes) -> None:
+    """vercel/ai #18331: a proxy that lost its upstream wrote its second attempt behind the first one."""
+    assert b"another answer begins in the same stream" in relay(client, upstream, [stream])
+
+
+def test_a_second_answer_in_a_chat_stream_is_reported() -> None:
+    """Some proxies let the second model continue the text (litellm falls back so): it may be no repetition."""
+    first = chat({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"}, finish=None, done=False)
+    again = first.replace(b"chatcmpl-1", b"chatcmpl-2")
+    exchange = ExchangeCore("anthropic", "openai_chat")
+    through(exchange, [first + again + chat(finish="stop").replace(b"chatcmpl-1", b"chatcmpl-2")])
+    assert [line.what for line in exchange.receipt.losses] == ["another answer in the same stream"]
+
+
+@pytest.mark.parametrize("has_role", [False, True])
+def test_chunks_with_ids_of_their_own_are_one_answer(has_role: bool) -> None:
+    """Microsoft's Foundry Local and GigaChat give each chunk another id, the first one with a role in each."""
+    role = {"role": "assistant"} if has_role else {}
+    pieces = [chat({**role, "content": text}, finish=None, done=False) for text in "Hello"]
+    stream = b"".join(piece.replace(b"chatcmpl-1", b"chatcmpl-%d" % n) for n, piece in enumerate(pieces))
+    exchange = ExchangeCore("anthropic", "openai_chat")
+    through(exchange, [stream + chat(finish="stop")])
+    assert exchange.receipt.losses == ()
+
+
+@pytest.mark.parametrize("pieces", [[" "], [" ", "{}"], [" ", PARIS], ["\n", PARIS[:5], PARIS[5:]]])
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses"])
+def test_blank_arguments_are_those_of_a_call_without_any(client: str, pieces: list[str]) -> None:
+    """Clients parse the text as JSON: a space is none."""
+    other = {"openai_chat": "openai_responses", "openai_responses": "openai_chat"}[client]
+    item = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "get_weather", "arguments": ""}
+    delta = {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "fc_1"}
+    streams = {
+        "openai_chat": chat(calls(whole(0, "a", "")), *(calls(call(0, piece)) for piece in pieces)),
+        "openai_responses": responses(
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            *({**delta, "delta": piece} for piece in pieces),
+            {"type": "response.output_item.done", "output_index": 0, "item": {**item, "arguments": "".join(pieces)}},
+        ),
+    }
+    got = folded(read_events(client, [relay(client, other, [streams[other]])]))
+    wanted = json.loads("".join(pieces)) if "".join(pieces).strip() else {}
+    (block,) = got.content
+    assert isinstance(block, ToolCall)
+    if client == "openai_responses" and not "".join(pieces).strip():  # the end of the item has the whole arguments
+        assert b'"arguments":"{}"' in relay(client, other, [streams[other]])
+    else:
+        assert json.loads(block.arguments) == wanted
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_null_for_arguments_is_reported_to_clients_that_read_them_as_text(client: str) -> None:
+    exchange = ExchangeCore(client, "anthropic")
+    block = (
+        opened(0, type="tool_use", id="a", name="f", input={}),
+        added(0, type="input_json_delta", partial_json="null"),
+    )
+    through(exchange, [anthropic(*block, closed(0))])
+    noted = [line.what for line in exchange.receipt if line.where == "content[0].arguments"]
+    assert noted == (["null"] if client in ("openai_chat", "openai_responses") else [])

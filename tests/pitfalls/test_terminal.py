@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from tests.exchanges import FOREIGN_PAIRS, NAMES, calls_of, check, error_frames, folded, read_events, relay, through
 from tests.forms import form, is_json
-from tests.laws.measure import seconds
+from tests.laws.measure import growth
 from tests.pitfalls.wires import (
     added,
     answer,
@@ -277,8 +278,8 @@ def test_a_megabyte_of_reasoning_is_linear() -> None:
     """litellm 29c254d: the accumulated text was parsed again with each chunk, 2 s for 500 of them."""
     half = chat(*[{"reasoning_content": "x" * 50}] * 5_000, finish="stop")
     whole = chat(*[{"reasoning_content": "x" * 50}] * 10_000, finish="stop")
-    once = seconds(lambda: relay("anthropic", "openai_chat", [half]))
-    assert seconds(lambda: relay("anthropic", "openai_chat", [whole])) / once < 2.8
+    small, large = (partial(relay, "anthropic", "openai_chat", [stream]) for stream in (half, whole))
+    assert growth(small, large, 2.8) < 2.8
 
 
 def test_usage_that_trails_the_finish_reason_reaches_the_client() -> None:

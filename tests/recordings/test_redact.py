@@ -10,9 +10,10 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from toolglot.passes.envelope import Envelope, pack, unpack
 from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.redact import MAX_HELD_LINE, OVERLAP, REDACTED, Redactor
@@ -116,7 +117,7 @@ def test_binary_that_looks_like_text_keeps_its_length_too() -> None:
     ),
     size=st.integers(1, 40),
 )
-@settings(max_examples=80, deadline=None)
+@examples(3)
 def test_the_pieces_put_together_are_the_body_redacted_however_it_is_cut(pieces: list[str], size: int) -> None:
     body = "".join(pieces).encode()
     redactor = Redactor(["canary-7f3a9c2e51"])
@@ -259,7 +260,7 @@ BROAD = [
     ),
     pattern=st.sampled_from(BROAD),
 )
-@settings(max_examples=60, deadline=None)
+@examples(2)
 def test_json_of_any_kind_stays_json(document: Any, pattern: LinearPattern) -> None:
     text = json.dumps({"k": document, "nested": json.dumps([document])})
     json.loads(Redactor(finders=[pattern.find]).body(text.encode()))
@@ -450,7 +451,7 @@ def test_a_pattern_is_found_in_base64_that_is_too_long_to_be_held(before: int, s
     text=st.lists(st.sampled_from(["a", "b", "c", "…", "ab", "x"]), max_size=30),
     length=st.integers(6, 13),
 )
-@settings(max_examples=150, deadline=None)
+@examples(5)
 def test_the_beginning_of_a_secret_before_a_mark_is_redacted(
     secret: str, other: str, text: list[str], length: int
 ) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.redact import MAX_HELD_LINE, REDACTED, Redactor
 
@@ -134,7 +135,7 @@ WIDE = [LinearPattern(text) for text in (r"[\s\S]{5}", r"\w+:\w*", r"[^a]+", r"\
     pattern=st.sampled_from(WIDE),
     start=st.integers(0, 200),
 )
-@settings(max_examples=100, deadline=None)
+@examples(3)
 def test_no_pattern_and_no_secret_break_a_document(document: Any, pattern: LinearPattern, start: int) -> None:
     text = json.dumps([document, {"k": 12.5, "l": [True, None]}])
     json.loads(Redactor([text[start : start + 9]], [pattern.find]).body(text.encode()))

@@ -11,9 +11,10 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.recordings.made import exchange
 from toolglot.config.schema import RecordConfig
 from toolglot.dialects import DIALECTS
@@ -169,7 +170,7 @@ def test_a_recorded_stream_with_redacted_arguments_can_be_used(
     use(written(tmp_path, lines, pattern), tmp_path)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(2)
 @given(arguments=st.dictionaries(st.text(max_size=6), VALUES, max_size=4), pattern=PATTERNS)
 @pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
 def test_whatever_the_arguments_and_the_pattern_the_recording_can_be_used(
@@ -180,7 +181,7 @@ def test_whatever_the_arguments_and_the_pattern_the_recording_can_be_used(
         use(written(Path(folder), lines, pattern), Path(folder))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(5)
 @given(arguments=st.dictionaries(st.text(max_size=6), VALUES, max_size=4), pattern=PATTERNS, levels=st.integers(1, 3))
 def test_a_document_inside_of_a_string_stays_one(arguments: dict[str, Any], pattern: str, levels: int) -> None:
     text: Any = arguments

@@ -6,9 +6,10 @@ import json
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from toolglot.recordings.unescaped_views import all_views
 
 
@@ -17,7 +18,7 @@ def _once(text: str) -> str:
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])), depth=st.integers(0, 3), is_quoted=st.booleans())
-@settings(max_examples=150, deadline=None)
+@examples(5)
 def test_one_of_the_views_is_the_text_that_was_escaped(text: str, depth: int, is_quoted: bool) -> None:
     written = quote(text, safe="") if is_quoted else text
     for _ in range(depth):
@@ -26,7 +27,7 @@ def test_one_of_the_views_is_the_text_that_was_escaped(text: str, depth: int, is
 
 
 @given(text=st.text('a\\"u05cé%C3B9n+= ', max_size=40))
-@settings(max_examples=200, deadline=None)
+@examples(5)
 def test_places_in_a_view_follow_one_another_in_the_text(text: str) -> None:
     for view in all_views(text):
         origins = [view.origin(place) for place in range(len(view.text) + 1)]

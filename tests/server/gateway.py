@@ -38,9 +38,11 @@ from toolglot.config.schema import (
     Limits,
     McpConfig,
     ModelConfig,
+    PriceConfig,
     RecordConfig,
     Retries,
     ServerConfig,
+    TeamConfig,
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
@@ -53,6 +55,7 @@ from toolglot.server.run import GatewayServer
 from toolglot.server.service import RecentReceipts, Service
 from toolglot.server.startup import build_gateway
 from toolglot.store import Store
+from toolglot.team.service import open_team
 from toolglot.upstream.http_client import HttpTransport
 
 ONCE = Retries(attempts=1)
@@ -306,6 +309,8 @@ def gateway(
     observers: tuple[Callable[[RequestRecord], None], ...] = (),
     mcp: McpConfig | None = None,
     record: RecordConfig | None = None,
+    prices: Mapping[str, PriceConfig] = {},
+    team: TeamConfig | None = None,
 ) -> Iterator[Running]:
     """Serve until the block is left. One upstream alone is named `up`."""
     named = {"up": upstreams} if isinstance(upstreams, UpstreamConfig) else dict(upstreams or {})
@@ -318,7 +323,9 @@ def gateway(
         strict=strict,
         discover=False,
         mcp=mcp or McpConfig(),
+        team=team or TeamConfig(),
         record=record or RecordConfig(),
+        prices=dict(prices),
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     thread = _Thread(assemble(config, {}).config, listener, store, observers)
@@ -405,6 +412,8 @@ class _Thread(threading.Thread):
             host=host,
         )
         service.recorder = start_recording(self._config.record, metrics)
+        team = service.team = await open_team(self._config.team, {}, transport) if self._config.team.enabled else None
+        running_team = None if team is None else asyncio.create_task(team.run())
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
@@ -415,5 +424,9 @@ class _Thread(threading.Thread):
         finally:
             await host.close()
             await transport.close()
+            if team is not None and running_team is not None:
+                running_team.cancel()
+                await asyncio.wait([running_team])
+                await team.close()
             if service.recorder is not None:
                 service.recorder.recorder.close()

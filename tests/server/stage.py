@@ -18,7 +18,7 @@ from tests.e2e.wires import OLLAMA, Call, Event, Turn
 from tests.e2e.wires import WIRES as VENDOR_WIRES
 from tests.server.gateway import Answer, Body, Running, at, gateway
 from tests.upstream.bad_server import BadServer, Peer, Received, Step, expect, reply, stream
-from toolglot.config.schema import Limits, ModelConfig
+from toolglot.config.schema import Limits, ModelConfig, PriceConfig, TeamConfig
 from toolglot.store import Store
 
 __all__ = [
@@ -139,14 +139,20 @@ def stage(
     store: Store | None = None,
     limits: Limits | None = None,
     dialects: Iterable[str] = DIALECTS,
+    vendors: Mapping[str, str] = {},
+    prices: Mapping[str, PriceConfig] = {},
+    team: TeamConfig | None = None,
     **fields: Any,
 ) -> Iterator[Stage]:
-    """`fields` are those of every upstream."""
+    """`fields` are those of every upstream; `vendors` are those of single dialects."""
     script = _Script()
     with BadServer([expect(), script]) as upstream:
         upstreams = {
-            f"to_{dialect}": at(dialect, upstream.url, models=(model_of(dialect),), **fields) for dialect in dialects
+            f"to_{dialect}": at(
+                dialect, upstream.url, models=(model_of(dialect),), vendor=vendors.get(dialect), **fields
+            )
+            for dialect in dialects
         }
         more: dict[str, Any] = {"limits": limits} if limits is not None else {}
-        with gateway(upstreams, models=models, store=store, **more) as running:
+        with gateway(upstreams, models=models, store=store, prices=prices, team=team, **more) as running:
             yield Stage(running, upstream, script)

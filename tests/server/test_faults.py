@@ -14,7 +14,7 @@ import pytest
 
 from tests.exchanges import JSON_NAMES, PAIRS
 from tests.lint.streams import SOUND
-from tests.server.client_errors import error_told, gateway_status, good_end, type_of
+from tests.server.client_errors import error_told, fault_told, gateway_status, good_end, type_of
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.upstream.bad_server import (
     BadServer,
@@ -32,6 +32,9 @@ from tests.upstream.bad_server import (
 from toolglot.config.schema import Retries
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
+from toolglot.events import Delta, Event, Fault, Open, Start
+from toolglot.ir import Text
+from toolglot.receipt import Receipt
 from toolglot.upstream.transport import Timeouts
 
 STREAM_HEAD = head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"})
@@ -225,3 +228,23 @@ def test_29_a_stream_is_read_whatever_its_content_type(client: str) -> None:
     script = [expect(), stream(SOUND["openai_chat"], headers={"content-type": "application/octet-stream"})]
     with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
         good_end(client, running.ask(client, stream=True))
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["at the start", "after text"])
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+@EVERY_CLIENT
+def test_a_refused_key_inside_a_stream_names_the_upstream(client: str, upstream: str, begun: bool) -> None:
+    """The client has a key, too: that of the gateway. Errors in streams of Ollama and Warp are only text."""
+    encoder = DIALECTS[upstream].stream_encoder(None, Receipt())
+    text: list[Event] = [Open(0, Text(text="")), Delta(0, "Hel")] if begun else []
+    own = {upstream: {"code": "invalid_api_key"}}
+    error = ApiError(kind="authentication", message="no such key", status=401, code="invalid_api_key", native=own)
+    events: list[Event] = [Start(id="r1", model="m"), *text, Fault(error)]
+    written = [encoder.feed(event) for event in events]
+    with (
+        BadServer([expect(), stream(*filter(None, written))]) as server,
+        gateway({"mine": at(upstream, server.url)}) as running,
+    ):
+        answer = running.ask(client, stream=True)
+        told = fault_told(client, answer) if answer.status == 200 else error_told(client, answer)
+    assert told.message == "The upstream 'mine' says: no such key"

@@ -6,8 +6,9 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from tests.upstream.bad_server import (
     BadServer,
     Gate,
     Script,
+    Step,
     chunk,
+    close,
     drip,
     expect,
     head,
@@ -248,6 +251,51 @@ def test_the_receipt_has_what_each_round_has_lost(streams: bool) -> None:
     assert any("videoMetadata" in str(line) for line in receipt[1]), receipt[1]
 
 
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "openai_chat": {"messages": [{"role": "user", "content": "Hi"}], "n": 2},
+    "gemini": {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "generationConfig": {"candidateCount": 2},
+    },
+}
+"""Requests of the APIs whose clients can ask for several answers."""
+
+
+@pytest.mark.parametrize("client", CANDIDATES)
+@EVERY_UPSTREAM
+@BOTH
+def test_a_request_with_served_tools_asks_for_one_candidate_and_the_receipt_says_so(
+    client: str, upstream: str, streams: bool
+) -> None:
+    """The loop carries one conversation: a further answer would be paid for and dropped."""
+    answers = [says(upstream, echo("x"), streams=streams), says(upstream, "Done.", streams=streams)]
+    with (
+        BadServer(*answers) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client, stream=streams, body=CANDIDATES[client])
+        assert text_of(read(client, answer, streams=streams)) == "Done."
+        for number in (0, 1):
+            assert find(upstream).decode_request(server.requests[number].body).candidates is None
+        receipt = running.record().receipt
+    assert receipt is not None
+    lost = [str(line) for line in receipt[1] if line.where == "candidates"]
+    assert lost == ["loss: candidates: candidates 2: a request with MCP tools gets one answer"]
+
+
+@BOTH
+@pytest.mark.parametrize("lost", ["candidates", "server"])
+def test_a_strict_request_is_refused_before_the_model_is_asked(lost: str, streams: bool) -> None:
+    is_gone = lost == "server"
+    mcp = McpConfig(servers={"gone": wayward("exit"), "day": day_server()})
+    models = {"m": ModelConfig(upstream="up", mcp=("gone", "day") if is_gone else ("day",))}
+    body = {"messages": [{"role": "user", "content": "Hi"}], "n": 1 if is_gone else 2}
+    with BadServer() as server, gateway(at("openai_chat", server.url), models=models, mcp=mcp) as running:
+        answer = running.ask("openai_chat", stream=streams, body=body, headers={"x-toolglot-strict": "1"})
+        assert (answer.status, server.requests) == (400, [])
+        assert ("MCP server" if is_gone else "candidates 2") in answer.json()["error"]["message"]
+
+
 @EVERY_CLIENT
 @BOTH
 @pytest.mark.parametrize("arguments", ['{"text": "pi', "[1]", "ping"], ids=["cut", "no object", "no JSON"])
@@ -323,6 +371,37 @@ def test_an_upstream_that_fails_in_a_later_round_is_the_clients_error(client: st
             assert b"overloaded" in answer.body
 
 
+OVERLOADED = reply({"error": {"message": "overloaded", "type": "server_error"}}, 503)
+ADD = ToolCall(id="call_1", name="day__add", arguments='{"a": 1}')  # it declares that it only reads
+
+
+@pytest.mark.parametrize(
+    ("client", "call", "failure", "header"),
+    [
+        ("openai_chat", echo("x"), OVERLOADED, "false"),
+        ("openai_responses", echo("x"), OVERLOADED, "false"),
+        ("anthropic", echo("x"), OVERLOADED, "false"),
+        ("anthropic", echo("x"), reply(b"{"), "false"),
+        ("anthropic", echo("x"), close(), "false"),
+        ("anthropic", ADD, OVERLOADED, None),
+        ("openai_chat", None, OVERLOADED, None),
+    ],
+    ids=["chat", "responses", "messages", "unreadable", "closed", "only read", "nothing ran"],
+)
+def test_an_sdk_does_not_run_tools_again_by_asking_again(
+    client: str, call: ToolCall | None, failure: Step, header: str | None
+) -> None:
+    failing = [expect(), failure]
+    answers = [failing] if call is None else [says("openai_chat", call, streams=False), failing]
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client)
+        assert answer.status >= 500
+        assert answer.headers.get("x-should-retry") == header
+
+
 def test_an_answer_that_fails_before_it_begins_has_an_id_a_time_and_its_model() -> None:
     seen = Gate()
     failing = [expect(), pause(seen), reply({"error": {"message": "No.", "type": "invalid_request_error"}}, 400)]
@@ -362,6 +441,82 @@ def test_an_upstream_that_breaks_off_in_a_later_round_is_told_as_in_the_first(cl
         assert b"I will. " in answer.body
         record = running.record()
         assert (record.error, record.cut) == ("server", DIALECTS[client].stream.broken == "cut")
+
+
+def run_here(running: Running, answer: Answer) -> dict[str, int]:
+    """How many calls of each server an answer has run."""
+    record = running.record()
+    while record.id != answer.headers["x-request-id"]:
+        record = running.record()
+    return dict(record.served)
+
+
+FAILING_ROUNDS: dict[str, Callable[[str, bool], Script]] = {
+    "an error": lambda upstream, streams: [expect(), reply({"error": {"message": "no", "type": "server_error"}}, 503)],
+    "a reset": lambda upstream, streams: [expect(), reset()],
+    "a break in the answer": lambda upstream, streams: (
+        [expect(), stream(mid_call(upstream), complete=False), reset()] if streams else [expect(), reset()]
+    ),
+}
+
+
+@EVERY_CLIENT
+@BOTH
+@pytest.mark.parametrize("failure", FAILING_ROUNDS)
+@pytest.mark.parametrize("stored", [True, False], ids=["store", "no store"])
+def test_a_request_that_is_repeated_after_a_later_round_failed_runs_no_tool_twice(
+    client: str, streams: bool, failure: str, stored: bool, store: SqliteStore
+) -> None:
+    failing = FAILING_ROUNDS[failure]("openai_chat", streams)
+    answers = (
+        says("openai_chat", "First. ", echo("ping"), streams=streams),
+        failing,
+        failing,
+        says("openai_chat", "Second. ", echo("pong", 2), streams=streams),
+        says("openai_chat", "Done.", streams=streams),
+        says("openai_chat", "Anew.", streams=streams),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(
+            at("openai_chat", server.url), models=MODELS, mcp=settings(), store=store if stored else None
+        ) as running,
+    ):
+        asked = [running.ask(client, stream=streams) for _ in range(4)]
+        assert [run_here(running, answer) for answer in asked] == [{"day": 1}, {}, {"day": 1}, {}]
+        response = read(client, asked[2], streams=streams)
+        assert text_of(response).split() == ["First.", "Second.", "Done."]
+        assert "ping" in told_of(response)
+        assert "pong" in told_of(response)
+        assert "call call_1 not run again" in notes_of(running, asked[2])
+        assert text_of(read(client, asked[3], streams=streams)) == "Anew."
+    last = sent(server, 4)["messages"]
+    assert [message["role"] for message in last[-4:]] == ["assistant", "tool", "assistant", "tool"]
+    assert ["ping" in json.dumps(last[-3]), "pong" in json.dumps(last[-1])] == [True, True]
+    assert "ping" not in json.dumps(sent(server, 5)["messages"])
+
+
+@EVERY_CLIENT
+def test_a_request_that_is_repeated_after_its_client_left_runs_no_tool_twice(client: str) -> None:
+    seen = Gate()
+    answers = (
+        says("openai_chat", "First. ", echo("ping"), streams=True),
+        [expect(), pause(seen)],
+        says("openai_chat", "Done.", streams=True),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        talk = running.begin(client, stream=True)
+        talk.until(b"First. ")
+        until_true(lambda: len(server.requests) == 2 or None, "the second round")
+        talk.leave()
+        assert running.record().cancelled
+        seen.open()
+        answer = running.ask(client, stream=True)
+        assert text_of(read(client, answer, streams=True)).split() == ["First.", "Done."]
+        assert run_here(running, answer) == {}
 
 
 @pytest.mark.parametrize("client", ["openai_chat", "gemini"])  # which are told that it has begun
@@ -621,6 +776,48 @@ def test_a_client_that_sends_served_calls_back_loses_nothing_without_a_store(
     ]
 
 
+def block_of(frame: bytes) -> int | None:
+    """The index of the block that a frame belongs to."""
+    line = frame.rpartition(b"data: ")[2]
+    value = json.loads(line) if line.startswith(b"{") else {}
+    if value.get("choices"):
+        calls = value["choices"][0]["delta"].get("tool_calls")
+        return int(calls[0]["index"]) if calls else None
+    index = value.get("output_index", value.get("index"))
+    return None if index is None else int(index)
+
+
+def interleaved(upstream: str, *calls: ToolCall) -> Script:
+    """An answer whose blocks open one after the other, and are then written in turns."""
+    encoder = find(upstream).stream_encoder(None, Receipt())
+    response = Response(id="r1", model="m", content=calls, stop=Stop("tool_calls"), created=1)
+    written = b"".join(encoder.feed(event) for event in unfold(response))
+    frames = [frame + b"\n\n" for frame in written.split(b"\n\n") if frame]
+    places = [block_of(frame) for frame in frames]
+    blocks = [[frame for frame, place in zip(frames, places, strict=True) if place == n] for n in range(len(calls))]
+    first = next(number for number, place in enumerate(places) if place is not None)
+    head, tail = frames[:first], [frame for frame, place in zip(frames, places, strict=True) if place is None][first:]
+    turns = [frame for row in zip_longest(*blocks) for frame in row if frame is not None]
+    assert [block_of(frame) for frame in turns[: len(calls) + 1]] == [*range(len(calls)), 0]
+    return [expect(), stream(*head, *turns, *tail)]
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses", "anthropic"])
+def test_blocks_that_an_upstream_interleaves_stay_apart_in_a_round(client: str, upstream: str) -> None:
+    """Responses and Anthropic clients get a round from its first served call on only when it has ended."""
+    first = interleaved(upstream, echo("ping"), own(), echo("pong", 2))
+    with (
+        BadServer(first) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        response = read(client, running.ask(client, stream=True), streams=True)
+    assert calls_of(response) == [("f", {"a": 1})]
+    told = told_of(response)
+    assert "ping" in told
+    assert told.index("ping") < told.index("pong")
+
+
 def test_where_nothing_can_be_kept_the_receipt_says_so() -> None:
     answers = [says("openai_chat", echo("x"), streams=False), says("openai_chat", "Done.", streams=False)]
     with (
@@ -817,6 +1014,28 @@ def test_an_approval_runs_its_call_once(streams: bool, stored: bool, store: Sqli
         assert "ping" in json.dumps(sent(server, 1)["messages"][-1])
         assert not client.approve()  # once more with the same
         assert "was not run" in json.dumps(sent(server, 2)["messages"][-1])
+
+
+@BOTH
+def test_an_approval_that_is_repeated_after_its_answer_failed_gives_the_result_of_the_call(streams: bool) -> None:
+    failing: Script = [expect(), reply({"error": {"message": "no", "type": "server_error"}}, 503)]
+    answers = (
+        says("openai_chat", echo("ping"), streams=streams),
+        failing,
+        says("openai_chat", "Done.", streams=streams),
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), mcp=settings("ask"), server=KEYS) as running,
+    ):
+        client = Approving(running, streams=streams)
+        asked = client.be_asked()
+        yes = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
+        both = [client.ask([SAID, asked, yes]) for _ in range(2)]
+        assert [run_here(running, answer) for answer in both] == [{"day": 1}, {}]
+        response = read("openai_responses", both[1], streams=streams)
+        assert (text_of(response), "ping" in told_of(response)) == ("Done.", True)
+    assert "ping" in json.dumps(sent(server, 2)["messages"][-1])
 
 
 @pytest.mark.parametrize(

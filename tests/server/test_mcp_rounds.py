@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolglot.gateway.features.mcp_rounds import McpRounds
+from toolglot.agent.loop import LoopProgress
+from toolglot.gateway.features.mcp_rounds import McpRounds, RecentFailures
 from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.store.sqlite import SqliteStore
 
@@ -20,8 +21,13 @@ ROUNDS = (
     Message(role="assistant", content=(Text(text="Both."), SERVED, OWN)),
     Message(role="tool", content=(ToolResult(call_id="a", content=(Text(text="21"),)),)),
 )
+NOW = 1763164800.0
 SEEN = (Text(text="Both."), OWN)
 ANSWER = Message(role="tool", content=(ToolResult(call_id="b", content=(Text(text="ok"),)),))
+
+
+def rounds_of(store: SqliteStore | None) -> McpRounds:
+    return McpRounds(store, "me", RecentFailures())
 
 
 def told(*messages: Message) -> Request:
@@ -34,8 +40,8 @@ def after(path: Path, request: Request, asked: Sequence[Message] = (HI,), seen: 
     async def work() -> Request:
         store = SqliteStore(str(path))
         try:
-            assert await McpRounds(store, "me").store(asked, seen, ROUNDS)
-            return await McpRounds(store, "me").restore(request)
+            assert await rounds_of(store).store(asked, seen, ROUNDS)
+            return (await rounds_of(store).restore(request, NOW))[0]
         finally:
             await store.close()
 
@@ -87,11 +93,13 @@ def test_conversations_that_say_the_same_are_told_apart_by_the_ids_of_their_call
                     replace(ROUNDS[0], content=(Text(text="Both."), SERVED, replace(OWN, id=own))),
                     Message(role="tool", content=(result,)),
                 )
-                await McpRounds(store, "me").store((HI,), (SEEN[0], replace(OWN, id=own)), rounds)
+                await rounds_of(store).store((HI,), (SEEN[0], replace(OWN, id=own)), rounds)
             return [
-                await McpRounds(store, "me").restore(
-                    told(HI, Message(role="assistant", content=(SEEN[0], replace(OWN, id=own))), HI)
-                )
+                (
+                    await rounds_of(store).restore(
+                        told(HI, Message(role="assistant", content=(SEEN[0], replace(OWN, id=own))), HI), NOW
+                    )
+                )[0]
                 for own in "bcd"
             ]
         finally:
@@ -120,8 +128,8 @@ def test_what_cannot_be_read_any_more_changes_nothing(tmp_path: Path) -> None:
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(msgspec.json, "encode", lambda rounds: b"{broken")
-                await McpRounds(store, "me").store((HI,), SEEN, ROUNDS)
-            return await McpRounds(store, "me").restore(request)
+                await rounds_of(store).store((HI,), SEEN, ROUNDS)
+            return (await rounds_of(store).restore(request, NOW))[0]
         finally:
             await store.close()
 
@@ -136,7 +144,7 @@ def test_the_first_answer_of_a_long_conversation_is_still_told_in_full(tmp_path:
 
 def test_without_a_store_nothing_is_kept() -> None:
     async def work() -> bool:
-        return await McpRounds(None, "me").store((HI,), SEEN, ROUNDS)
+        return await rounds_of(None).store((HI,), SEEN, ROUNDS)
 
     assert asyncio.run(work()) is False
 
@@ -147,8 +155,46 @@ def test_what_is_too_large_is_not_kept(tmp_path: Path) -> None:
     async def work() -> bool:
         store = SqliteStore(str(tmp_path / "s"))
         try:
-            return await McpRounds(store, "me").store((HI,), SEEN, big)
+            return await rounds_of(store).store((HI,), SEEN, big)
         finally:
             await store.close()
 
     assert asyncio.run(work()) is False
+
+
+PROGRESS = LoopProgress(ROUNDS, SEEN, asks=False)
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["store", "no store"])
+def test_the_progress_of_a_failed_answer_is_returned_once_and_only_to_the_same_request(
+    tmp_path: Path, stored: bool
+) -> None:
+    same, system = told(HI), Message(role="system", content=(Text(text="Today is Monday."),))
+    others = [replace(same, model="other"), told(HI, HI), told(replace(HI, content=(Text(text="hi"),)))]
+
+    async def work() -> None:
+        store = SqliteStore(str(tmp_path / "s")) if stored else None
+        rounds, other_key = rounds_of(store), McpRounds(store, "other key", RecentFailures())
+        try:
+            assert await rounds.store_progress(same, PROGRESS, NOW)
+            assert [(await rounds.restore(request, NOW))[1] for request in others] == [None] * len(others)
+            assert (await other_key.restore(same, NOW))[1] is None
+            assert await rounds.restore(told(system, HI), NOW + 120) == (told(system, HI), PROGRESS)
+            assert (await rounds.restore(same, NOW))[1] is None
+            assert await rounds.store_progress(same, PROGRESS, NOW)
+            assert (await rounds.restore(same, NOW + 120.5))[1] is None
+        finally:
+            if store is not None:
+                await store.close()
+
+    asyncio.run(work())
+
+
+def test_a_process_forgets_the_oldest_failed_answers() -> None:
+    recent = RecentFailures()
+    for number in range(5):
+        recent.add("me", str(number), bytes(16 << 20))
+    assert [recent.take("me", str(number)) is not None for number in range(5)] == [False, True, True, True, True]
+    recent.add("me", "new", b"1")
+    recent.add("me", "new", b"22")
+    assert [recent.take("me", "new"), recent.take("me", "new")] == [b"22", None]

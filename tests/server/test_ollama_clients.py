@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,6 +39,24 @@ TOOL = {
 }
 SYSTEM = {"role": "system", "content": "Use the tools."}
 QUESTION = "What is the weather in Paris?"
+PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
+ASKED: list[dict[str, Any]] = [SYSTEM, {"role": "user", "content": QUESTION, "images": [PICTURE]}]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SETTINGS: dict[str, Any] = {
+    "options": {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "top_k": 40,
+        "seed": 7,
+        "num_ctx": 8192,
+        "num_predict": 3000,
+        "stop": ["<end>"],
+    },
+    "keep_alive": "5m",
+    "format": SCHEMA,
+    "think": True,
+}
+"""The parameters of a model or a chat, as Open WebUI puts them in a request."""
 Message = dict[str, Any]
 
 
@@ -79,7 +99,11 @@ def stage() -> Iterator[Stage]:
         stack.callback(server.close)
         scripted = {name: stack.enter_context(server.serving(scripted_upstream(name))) for name in JSON_NAMES}
         upstreams = {
-            name: at(name, scripted[name].base_url if name in scripted else "demo:", models=(f"{name}-model",))
+            name: at(
+                name,
+                scripted[name].base_url if name in scripted else "demo:",
+                models=(f"{name}-model", f"{name}-settings"),
+            )
             for name in DIALECTS
         }
         upstreams["tagged"] = at("ollama", scripted["ollama"].base_url, models=(TAGGED,))
@@ -121,8 +145,9 @@ OPEN_WEBUI_HEADERS = {
 class OpenWebUi:
     """Looks at the version and the lists, then sends `/api/chat`. It forwards its user's name in headers."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, *, stream: bool = True) -> None:
         self.running = running
+        self.stream = stream
 
     def connect(self) -> dict[str, str]:
         """The models: the name that is shown of each, and the one that is asked for."""
@@ -139,25 +164,25 @@ class OpenWebUi:
         described: Message = shown.json()
         return described
 
-    def ask(self, model: str, messages: list[Message], *, stream: bool = True) -> Heard:
+    def body(self, model: str, messages: list[Message]) -> Message:
+        return {"model": model, "messages": messages, "stream": self.stream, "tools": [TOOL], **SETTINGS}
+
+    def ask(self, model: str, messages: list[Message]) -> Heard:
         name = model if ":" in model else f"{model}:latest"
         assert name in self.models, f"400: Model '{name}' was not found"
-        body = {
-            "model": name,
-            "messages": messages,
-            "options": {"temperature": 0.7, "num_ctx": 8192, "stop": ["<end>"]},
-            "stream": stream,
-            "keep_alive": "5m",
-            "tools": [TOOL],
-        }
+        body = self.body(name, messages)
         answer = self.running.call("POST", "/api/chat", json.dumps(body).encode(), OPEN_WEBUI_HEADERS)
         assert answer.status == 200, answer.body
-        expected = "application/x-ndjson" if stream else "application/json"
+        expected = "application/x-ndjson" if self.stream else "application/json"
         assert answer.headers["content-type"].startswith(expected)
         heard = Heard()
         for line in answer.body.splitlines():
             self._add_line(heard, json.loads(line))
         return heard
+
+    @staticmethod
+    def write(messages: list[Message]) -> list[Message]:
+        return messages
 
     @staticmethod
     def _add_line(heard: Heard, line: Message) -> None:
@@ -204,6 +229,13 @@ class OpenWebUi:
         return answer.json()
 
 
+def _as_parts(message: Message) -> Message:
+    pictures = [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{one}"}} for one in message["images"]
+    ]
+    return {"role": message["role"], "content": [{"type": "text", "text": message["content"]}, *pictures]}
+
+
 class VsCode:
     """Looks at the version, the list and each of its models, then speaks Chat Completions, without a key."""
 
@@ -227,7 +259,7 @@ class VsCode:
         assert described["model_info"]["general.architecture"]
         return described
 
-    def ask(self, model: str, messages: list[Message], *, stream: bool = True) -> Heard:
+    def ask(self, model: str, messages: list[Message]) -> Heard:
         cached = {**messages[-1], "copilot_cache_control": {"type": "ephemeral"}}
         body = {
             "messages": [*messages[:-1], cached],
@@ -235,7 +267,7 @@ class VsCode:
             "temperature": 0.1,
             "top_p": 1,
             "n": 1,
-            "stream": stream,
+            "stream": True,
             "tools": [TOOL],
             "tool_choice": "auto",
             "stream_options": {"include_usage": True},
@@ -257,6 +289,11 @@ class VsCode:
         return heard
 
     @staticmethod
+    def write(messages: list[Message]) -> list[Message]:
+        """A picture is a URL in a part of the message."""
+        return [_as_parts(message) if "images" in message else message for message in messages]
+
+    @staticmethod
     def remember(heard: Heard, results: dict[str, str]) -> list[Message]:
         said = {"role": "assistant", "content": heard.text, "tool_calls": list(heard.calls.values())}
         return [said, *({"role": "tool", "tool_call_id": one, "content": text} for one, text in results.items())]
@@ -269,7 +306,12 @@ class EarlierVsCode(VsCode):
 
 
 Client = OpenWebUi | VsCode
-CLIENTS: tuple[Callable[[Running], Client], ...] = (OpenWebUi, VsCode, EarlierVsCode)
+CLIENTS: dict[str, Callable[[Running], Client]] = {
+    "Open WebUI": OpenWebUi,
+    "Open WebUI, whole answers": partial(OpenWebUi, stream=False),
+    "VS Code": VsCode,
+    "an earlier VS Code": EarlierVsCode,
+}
 
 
 # ── what they do ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +319,7 @@ CLIENTS: tuple[Callable[[Running], Client], ...] = (OpenWebUi, VsCode, EarlierVs
 
 def run_tool_loop(client: Client, model: str) -> tuple[list[Message], str]:
     """The calls of the first answer, and the text of the second."""
-    messages: list[Message] = [SYSTEM, {"role": "user", "content": QUESTION}]
+    messages = client.write(ASKED)
     first = client.ask(model, messages)
     assert first.ended
     calls = [call for _, call in sorted(first.calls.items())]
@@ -289,11 +331,9 @@ def run_tool_loop(client: Client, model: str) -> tuple[list[Message], str]:
 
 
 @pytest.mark.parametrize("upstream", DIALECTS)
-@pytest.mark.parametrize("make_client", CLIENTS, ids=lambda client: client.__name__)
-def test_a_client_of_ollama_completes_a_tool_loop(
-    stage: Stage, make_client: Callable[[Running], Client], upstream: str
-) -> None:
-    client = make_client(stage.running)
+@pytest.mark.parametrize("client_name", CLIENTS)
+def test_a_client_of_ollama_completes_a_tool_loop(stage: Stage, client_name: str, upstream: str) -> None:
+    client = CLIENTS[client_name](stage.running)
     model = client.connect()[f"{upstream}-model"]
     exchange = stage.upstreams.get(upstream)
     calls, text = run_tool_loop(client, model)
@@ -307,11 +347,9 @@ def test_a_client_of_ollama_completes_a_tool_loop(
         assert f"{upstream}-model" in (asked.json().get("model"), asked.path.split("/")[-1].partition(":")[0])
 
 
-@pytest.mark.parametrize("make_client", CLIENTS, ids=lambda client: client.__name__)
-def test_a_model_whose_name_has_a_tag_is_listed_shown_and_asked_under_it(
-    stage: Stage, make_client: Callable[[Running], Client]
-) -> None:
-    client = make_client(stage.running)
+@pytest.mark.parametrize("client_name", CLIENTS)
+def test_a_model_whose_name_has_a_tag_is_listed_shown_and_asked_under_it(stage: Stage, client_name: str) -> None:
+    client = CLIENTS[client_name](stage.running)
     assert TAGGED in client.connect().values()
     assert client.describe(TAGGED)["capabilities"] == ["completion", "tools"]
     _, text = run_tool_loop(client, TAGGED)
@@ -319,21 +357,91 @@ def test_a_model_whose_name_has_a_tag_is_listed_shown_and_asked_under_it(
     assert stage.upstreams["ollama"].asked[-1].json()["model"] == TAGGED
 
 
-@pytest.mark.parametrize("make_client", CLIENTS, ids=lambda client: client.__name__)
-def test_a_configured_context_window_is_shown(stage: Stage, make_client: Callable[[Running], Client]) -> None:
-    client = make_client(stage.running)
+@pytest.mark.parametrize("client_name", CLIENTS)
+def test_a_configured_context_window_is_shown(stage: Stage, client_name: str) -> None:
+    client = CLIENTS[client_name](stage.running)
     shown = client.describe(client.connect()["known"])
     assert shown["model_info"]["general.basename"] == "known"
     assert shown["model_info"][f"{shown['model_info']['general.architecture']}.context_length"] == CONTEXT_WINDOW
     assert shown["details"]["family"]
 
 
-@pytest.mark.parametrize("upstream", [name for name in JSON_NAMES if name != "ollama"])
-def test_open_webui_gets_whole_answers_and_unloads_a_model(stage: Stage, upstream: str) -> None:
+NAMED_SCHEMA = {"name": "response", "schema": SCHEMA}
+UPSTREAM_SETTINGS: dict[str, tuple[Message, set[str]]] = {
+    "openai_chat": (
+        {
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "top_k": 40,
+            "seed": 7,
+            "max_tokens": 3000,
+            "stop": ["<end>"],
+            "response_format": {"type": "json_schema", "json_schema": NAMED_SCHEMA},
+        },
+        {"options.num_ctx", "keep_alive", "reasoning", "response_format.schema"},
+    ),
+    "openai_responses": (
+        {
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "max_output_tokens": 3000,
+            "text": {"format": {"type": "json_schema", **NAMED_SCHEMA}},
+        },
+        {"top_k", "seed", "stop", "options.num_ctx", "keep_alive", "reasoning", "response_format.schema"},
+    ),
+    "anthropic": (
+        {
+            "max_tokens": 3000,
+            "stop_sequences": ["<end>"],
+            "thinking": {"type": "adaptive"},
+            "output_config": {"format": {"type": "json_schema", "schema": {**SCHEMA, "additionalProperties": False}}},
+        },
+        {"temperature", "top_p", "top_k", "seed", "options.num_ctx", "keep_alive", "response_format.schema"},
+    ),
+    "gemini": (
+        {
+            "generationConfig": {
+                "temperature": 0.7,
+                "topP": 0.9,
+                "topK": 40,
+                "seed": 7,
+                "maxOutputTokens": 3000,
+                "stopSequences": ["<end>"],
+                "responseMimeType": "application/json",
+                "responseJsonSchema": SCHEMA,
+                "thinkingConfig": {"thinkingBudget": -1},
+            }
+        },
+        {"options.num_ctx", "keep_alive"},
+    ),
+    "ollama": (SETTINGS, set()),
+}
+"""For each upstream: the settings in its request, and those that the receipt names."""
+NO_SETTINGS = {
+    *("model", "messages", "input", "contents", "tools", "system", "instructions", "systemInstruction"),
+    *("stream", "stream_options", "store"),
+}
+
+
+@pytest.mark.parametrize("upstream", JSON_NAMES)
+def test_each_setting_of_open_webui_is_sent_to_the_upstream_or_named_in_the_receipt(
+    stage: Stage, upstream: str
+) -> None:
+    client = OpenWebUi(stage.running, stream=False)
+    model = client.connect()[f"{upstream}-settings"]
+    client.ask(model, ASKED)
+    sent = stage.upstreams[upstream].asked[-1].json()
+    assert PICTURE in json.dumps(sent)
+    expected, not_sent = UPSTREAM_SETTINGS[upstream]
+    record = next(record for record in iter(stage.running.record, None) if record.model == model)
+    _, lines, _ = record.receipt or (0, (), 0)
+    assert {name: value for name, value in sent.items() if name not in NO_SETTINGS} == expected
+    assert {line.where for line in lines} == not_sent
+
+
+def test_open_webui_unloads_a_model_without_its_upstream(stage: Stage) -> None:
     client = OpenWebUi(stage.running)
-    model = client.connect()[f"{upstream}-model"]
-    heard = client.ask(model, [{"role": "user", "content": QUESTION}], stream=False)
-    assert [call["id"] for call in heard.calls.values()] == ["call_0", "call_1"]
-    asked = len(stage.upstreams[upstream].asked)
+    model = client.connect()["gemini-model"]
+    asked = len(stage.upstreams["gemini"].asked)
     assert client.unload(model)["done_reason"] == "unload"
-    assert len(stage.upstreams[upstream].asked) == asked
+    assert len(stage.upstreams["gemini"].asked) == asked

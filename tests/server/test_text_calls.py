@@ -109,6 +109,20 @@ def test_a_model_that_is_configured_for_text_gets_no_native_tools(client: str, s
         assert '"name": "f"' in sent["messages"][0]["content"] or '"name":"f"' in sent["messages"][0]["content"]
 
 
+def test_a_model_whose_calls_are_text_is_asked_for_one_candidate() -> None:
+    """The calls in a further answer would reach the client as text."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    body = {"messages": [{"role": "user", "content": "Hi"}], "n": 2, "tools": tools}
+    with (
+        BadServer(whole(call("f"))) as server,
+        gateway(at("openai_chat", server.url), models=one(tools="hermes_json")) as running,
+    ):
+        answer = running.ask("openai_chat", body=body)
+        assert calls_of(read("openai_chat", answer, streams=False)) == [("f", {"a": 1})]
+        assert "n" not in server.requests[0].json()
+        assert "candidates: candidates 2: calls as text are read in one answer" in notes_of(running, answer)
+
+
 @BOTH
 def test_an_answer_that_begins_inside_its_reasoning_is_read_so_where_the_model_is_said_to(streams: bool) -> None:
     text = f"Perhaps {call('g')}? No.</think>{call('f')}"

@@ -209,6 +209,7 @@ SUPERVISED = """
 import logging, os, signal, socket, sys
 from toolglot.server.workers import supervisor
 from toolglot.server.workers.errors import GaveUpError
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.workers.ipc import StopServing, WorkerReady, encode_frame, take_frames
 
 logging.basicConfig(format="%(message)s", level="INFO")
@@ -240,6 +241,7 @@ made = supervisor.WorkerSupervisor(
     work,
     prepare=prepare,
     on_ready=on_ready,
+    manager=ServiceManager({{}}),
     drain=0.1,
     patience=0.3,
 )

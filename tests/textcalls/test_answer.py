@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import JSON_NAMES as NAMES
 from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.exchanges import calls_of, check, folded, meaning, read_events, write_events
@@ -652,6 +653,7 @@ def test_a_leak_is_a_call_or_its_own_text_wherever_it_ends(format_name: str, dat
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data())
 def test_the_short_way_of_a_delta_gives_the_same_bytes(client: str, upstream: str, data: st.DataObject) -> None:
     format_name = data.draw(st.sampled_from(SEVERAL))

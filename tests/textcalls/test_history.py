@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import JSON_NAMES as NAMES
 from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.exchanges import calls_of, meaning
@@ -446,6 +447,7 @@ def any_history(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @pytest.mark.parametrize("format_name", ["auto", *FORMATS])
+@PER_PAIR
 @given(history=any_history(), pair=st.sampled_from(PAIRS), text_format=st.sampled_from([None, None, *FORMATS]))
 def test_no_history_makes_a_request_fail_but_with_an_error_of_ours(
     format_name: str, history: tuple[Message, ...], pair: tuple[str, str], text_format: str | None

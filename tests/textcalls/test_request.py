@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import PER_PAIR
 from tests.exchanges import JSON_NAMES as NAMES
 from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.strategies import conversations, ids, names, requests, tool_lists
@@ -370,6 +371,7 @@ def test_no_text_of_a_user_or_a_tool_can_forge_a_call_or_a_result(format_name: s
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(request=requests(), format_name=st.sampled_from(SEVERAL))
 def test_rendering_twice_changes_nothing_more(client: str, upstream: str, request: Request, format_name: str) -> None:
     once = exchange_of(client, upstream, format_name).rewrite(request)
@@ -401,6 +403,7 @@ def turn_ends(messages: tuple[Message, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@PER_PAIR
 @given(data=st.data(), format_name=st.sampled_from(SEVERAL))
 def test_a_longer_history_extends_the_same_prefix(
     client: str, upstream: str, data: st.DataObject, format_name: str

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.textcalls import AUTO, Engine, find_format
+from toolglot.textcalls import events as call_events
 from toolglot.textcalls.events import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE_CHARS, CallEvent
 from toolglot.textcalls.json_scan import MAX_PARTS, MIN_BULK, JsonScan
 from toolglot.textcalls.marks import MarkSet, mark_set
@@ -23,7 +24,9 @@ FLOOD = "<tool_call>{\n"
 """A mark that opens no call."""
 FLOODS = FREE_STEPS
 
-SIZE = 60_000
+SCALE = 2
+"""The budget is so many times smaller where lines are counted, which takes long."""
+SIZE = 60_000 // SCALE
 """Characters: the free steps and values are used up within them."""
 MOST_LINES = 16
 """Lines of Python that are run for one character more; 0.3 microseconds are about 20 of them."""
@@ -84,7 +87,9 @@ def costly() -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("case", [*costly()], ids=lambda case: f"{case.format} {case.head!r} {case.unit!r}")
-def test_reading_a_character_costs_little_whatever_the_text(case: Case) -> None:
+def test_reading_a_character_costs_little_whatever_the_text(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FREE_STEPS", "MAX_VALUES", "PAUSE_CHARS"):
+        monkeypatch.setattr(call_events, name, getattr(call_events, name) // SCALE)
     half, whole = lines_run(case, SIZE), lines_run(case, 2 * SIZE)
     assert whole - half < MOST_LINES * SIZE
     assert whole < MOST_AT_ONCE

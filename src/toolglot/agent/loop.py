@@ -1,9 +1,8 @@
 """The tool loop: the model answers, its calls to served tools are run, and it gets the results, until it makes no more
-such calls. The client sees all of that as one answer.
+such calls. The client sees all rounds as one answer.
 
 Every call ends with a result: a tool that fails, is slow, not allowed or unknown gives the model an error to read.
-Calls to the client's own tools are left to the client: they end the answer, once the served calls beside them have been
-run.
+Calls to the client's own tools go to the client. They end the answer after the served calls of the same round have run.
 
 The loop is a generator without I/O (`ToolLoop.steps`). The gateway runs it inside its answer flow; `ToolLoop.run` runs
 it for callers that await.
@@ -18,17 +17,17 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 from msgspec import Struct
 
 from toolglot.agent.merge import HeldBlock, RoundMerger
-from toolglot.agent.round_report import MoveState, RoundReport, complete_blocks, order_round, words_first
+from toolglot.agent.round_report import MoveState, RoundReport, order_round, words_first
 from toolglot.agent.runner import CallOutcome, ServedToolCall, ToolRunner
 from toolglot.agent.tool_results import failed_result
 from toolglot.agent.toolbox import OfferedTool, Toolbox
 from toolglot.config.schema import McpConfig
-from toolglot.events import Event, Finish
+from toolglot.events import Event, Finish, unfold_content
 from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, ToolResult, Usage, replace
 from toolglot.tools.served import CallReporter, ServedCall
 
 UNFINISHED_STOPS = frozenset({"length", "context_full", "refusal", "filtered", "malformed_call"})
-"""Stop reasons after which calls are not run: the model had not finished."""
+"""Stop reasons after which calls do not run, because the model had not finished."""
 
 
 class LoopModel(Protocol):
@@ -51,7 +50,7 @@ class RunTools(Struct, frozen=True, eq=False):
 
 
 class IssueApproval(Struct, frozen=True, eq=False):
-    """Make the question of a call known, before the client sees it."""
+    """Issue the approval request of a call, before the client sees it."""
 
     call: ServedCall
     question: Block
@@ -59,16 +58,17 @@ class IssueApproval(Struct, frozen=True, eq=False):
 
 T = TypeVar("T")
 LoopStep: TypeAlias = CallModel | RunTools | IssueApproval | Sequence[Event]
-"""Events are for the client. There may be none: the loop waits for more of what it asked for."""
+"""Events are for the client. A step may have none while the loop waits for more data."""
 LoopSteps: TypeAlias = Generator[LoopStep, Any, T]
 
 NOT_APPROVED = "The tool call was not run: its approval matches no open request. It may already have been used."
 
 
 class LoopReporting(Struct, frozen=True, kw_only=True):
-    """How the client is informed about served calls; None if it is not. `approval` asks for approval in the answer, and
-    `on_approval_request` is awaited before the client sees the question. `move_state` is set if the client sends
-    reports back: then they come in the model's order, with the reasoning state of their calls."""
+    """Reports served calls to the client; None for no reports. `approval` asks for approval in the answer, and
+    `on_approval_request` is awaited before the client sees the request. `move_state` is set if the client sends reports
+    back. Then the reports are in the model's order, with the reasoning state of their calls.
+    """
 
     teller: Callable[[], CallReporter] | None = None
     approval: Callable[[ServedCall], Block] | None = None
@@ -76,11 +76,20 @@ class LoopReporting(Struct, frozen=True, kw_only=True):
     move_state: MoveState | None = None
 
 
+class LoopProgress(Struct, frozen=True):
+    """What an answer has done up to the end of a round: the messages that follow its request, and the content that its
+    client has. If the answer fails later, a repeated request continues here, and no tool runs twice."""
+
+    messages: tuple[Message, ...]
+    shown: tuple[Block, ...]
+    asks: bool
+
+
 class ToolLoop:
     """One run of the loop, for one request.
 
-    `outcomes` are the calls that were served. `rounds` is what the model must get again in the next turn, if the client
-    can only return what it has seen: empty if nothing was served.
+    `outcomes` are the served calls. `rounds` has the messages that the model needs in the next turn, if the client can
+    return only the content that it has seen; empty if no call was served.
     """
 
     def __init__(
@@ -97,9 +106,11 @@ class ToolLoop:
         self.outcomes: list[CallOutcome] = []
         self.rounds: list[Message] = []
         self.left_out: list[ToolCall] = []
-        """Calls to served tools that were not run, because the model was cut off or had no round left."""
+        """Calls to served tools that did not run, because the model was cut off or had no round left."""
         self.asks = False
-        """The client approves calls: its own history contains what the model must get again."""
+        """The client approves calls, so its own history contains the data that the model needs again."""
+        self.progress: LoopProgress | None = None
+        """Set after calls have run, until the last round has ended."""
 
     @property
     def seen(self) -> tuple[Block, ...]:
@@ -155,18 +166,25 @@ class ToolLoop:
         approved: Sequence[ServedCall] = (),
         first: Sequence[Block] = (),
         unapproved: Sequence[ServedCall] = (),
+        earlier: LoopProgress | None = None,
     ) -> LoopSteps[None]:
-        """The whole answer. `approved` are calls without results at the end of the request, which are run before the
-        model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
-        with."""
+        """Yield the steps of the whole answer. `approved` are calls without results at the end of the request, which
+        run before the model call. `unapproved` are those with an invalid approval. `first` are the first blocks of the
+        answer. `earlier` is the progress of a failed answer to the same request.
+        """
         request = self._with_tools(request)
-        self._merge.insert(complete_blocks(first), {})
+        asked = len(request.messages)
+        self._merge.insert(tuple(unfold_content(first)), {})
         self.asks = bool(approved or unapproved)
+        if earlier is not None:
+            request = self._resume(request, earlier)
         if approved or unapproved:
             request = yield from self._run_approved(request, approved, unapproved)
         for number in range(1, self._limits.rounds + 1):
             is_last = number == self._limits.rounds or self._clock() > self._deadline + self._runner.waited
             self._merge.begin()
+            if len(request.messages) > asked:
+                self.progress = LoopProgress(request.messages[asked:], self._merge.shown, self.asks)
             events = yield CallModel(_without_choice(request) if is_last else request)
             while events is not None:
                 events = yield self._merge.feed(events)
@@ -179,10 +197,17 @@ class ToolLoop:
             entries = yield from self._plan_report(content, served, waiting, is_over)
             yield from self._serve(served, entries)
             if is_over:
+                self.progress = None
                 yield self._merge.release()
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
+
+    def _resume(self, request: Request, earlier: LoopProgress) -> Request:
+        """Return the request with the progress of an earlier answer to it. This answer begins with the same content."""
+        self._merge.insert(tuple(unfold_content(earlier.shown)), {})
+        self.asks, self.rounds = earlier.asks, [*earlier.messages]
+        return replace(_without_forced_choice(request), messages=(*request.messages, *earlier.messages))
 
     def _with_tools(self, request: Request) -> Request:
         choice = request.tool_choice
@@ -222,8 +247,9 @@ class ToolLoop:
     def _plan_report(
         self, content: Sequence[Block], served: Sequence[ServedToolCall], waiting: Sequence[ServedCall], is_over: bool
     ) -> LoopSteps[Sequence[ServedCall | Block | HeldBlock]]:
-        """Return what the client gets of a round that has ended, beyond what it has: reports of calls that are run now,
-        questions about those that need approval, and held blocks."""
+        """Return the remaining output of a round that has ended: reports of calls that run now, approval requests, and
+        held blocks.
+        """
         calls = {each.call.id: each.as_served_call for each in served} if self._words.teller is not None else {}
         reports = _mark_rounds(content, {**calls, **{call.id: call for call in waiting}}, is_over)
         run = [call for call in reports.values() if call.id in calls]
@@ -292,7 +318,7 @@ class ToolLoop:
         return replace(request, messages=messages)
 
     def _finish(self, finish: Finish, content: Sequence[Block], waiting: Sequence[ServedCall]) -> Finish:
-        """Return the stop reason for the client: calls that it does not see are no reason."""
+        """Return the stop reason for the client. Calls that it does not see do not count."""
         if finish.stop.reason != "tool_calls":
             return finish
         if any(is_call(block) and not self._is_served(block) for block in content):
@@ -315,7 +341,7 @@ def _mark_rounds(content: Sequence[Block], calls: Mapping[str, ServedCall], is_o
 
 
 def _with_approval(offered: OfferedTool) -> OfferedTool:
-    """An approval allows what was asked about, and nothing else."""
+    """An approval is valid only for the requested call."""
     return replace(offered, policy="auto") if offered.policy == "ask" else offered
 
 
@@ -325,6 +351,6 @@ def _without_choice(request: Request) -> Request:
 
 
 def _without_forced_choice(request: Request) -> Request:
-    """Remove a choice that forces a call, which has been obeyed; otherwise the model would call forever."""
+    """Remove a choice that forces a call once a call was made. Otherwise, the model would call forever."""
     forced = request.tool_choice is not None and request.tool_choice.mode == "required"
     return replace(request, tool_choice=None) if forced else request

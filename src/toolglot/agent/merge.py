@@ -21,7 +21,7 @@ _DROPPED = -1
 
 
 class HeldBlock(Struct):
-    """A block of the round that the client has not got yet."""
+    """A block of the round that the client has not received yet."""
 
     block: Block
     events: list[Event]
@@ -33,8 +33,8 @@ class HeldBlock(Struct):
 
 
 class RoundMerger:
-    """Feed it each round's events between `begin` and the round's end. `serves` identifies served calls; `holds`: a
-    round is held back from its first served call on."""
+    """Feed it each round's events between `begin` and the round's end, one block at a time as encoders get them.
+    `serves` identifies served calls; `holds`: a round is held back from its first served call on."""
 
     def __init__(self, serves: Callable[[ToolCall], bool], *, holds: bool = False) -> None:
         self._serves = serves
@@ -49,7 +49,7 @@ class RoundMerger:
         self._round = Fold()
         self._seen = Fold()
         self.finish: Finish | None = None
-        """How the last round ended."""
+        """The end of the last round."""
         self.failed = False
         self.usage: Usage | None = None
 
@@ -60,7 +60,7 @@ class RoundMerger:
         self.finish = None
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
-        """Return what the client sees of these events of the current round."""
+        """Return the client's events for these events of the current round."""
         seen: list[Event] = []
         for event in events:
             self._round.add(event)
@@ -107,15 +107,16 @@ class RoundMerger:
         self._tail[-1].events.append(event)
 
     def release(self) -> list[Event]:
-        """Return reasoning without text at the end of the current round, which is the last one. That of earlier rounds
-        holds the state of calls that the client does not know."""
+        """Return reasoning without text at the end of the current round, which is the last one. Such reasoning in
+        earlier rounds holds the state of calls that the client does not see.
+        """
         seen: list[Event] = []
         if not self._is_served_state:
             self._release(seen)
         return self._emit(seen)
 
     def held(self) -> list[HeldBlock]:
-        """Content held back in the current round, after the round has ended."""
+        """Return the held-back content of the current round, after the round has ended."""
         return self._tail
 
     def emit_held(self, block: HeldBlock) -> list[Event]:
@@ -158,15 +159,25 @@ class RoundMerger:
         return events
 
     def content(self) -> tuple[Block, ...]:
-        """The model's content in the current round, after the round has ended."""
+        """Return the model's content in the current round, after the round has ended."""
         return self._round.response().content
 
     def end(self, finish: Finish) -> list[Event]:
         """Return the last event, with the usage of all rounds."""
         return self._emit([replace(finish, usage=self.usage)])
 
+    @property
+    def shown(self) -> tuple[Block, ...]:
+        """What the client has so far, or gets as soon as the answer begins; complete between rounds."""
+        if self._started:
+            return self._seen.content
+        opening = Fold()
+        for event in self._opening:
+            opening.add(event)
+        return opening.content
+
     def seen(self) -> tuple[Block, ...]:
-        """Everything that the client got, once the last event has arrived."""
+        """Return all content that the client received, once the last event has arrived."""
         return self._seen.response().content
 
 

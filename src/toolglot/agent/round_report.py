@@ -1,4 +1,4 @@
-"""Report one round to the client: its served calls, the questions about them, and what the model said between them."""
+"""Report one round to the client: its served calls, their approval requests, and the model's text between them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from toolglot.agent.merge import HeldBlock, RoundMerger
-from toolglot.events import Close, Event, Open
+from toolglot.events import Close, Event, Open, unfold_content
 from toolglot.ir import Block, ToolCall, ToolResult
 from toolglot.tools.served import CallReporter, ReportPiece, ServedCall
 
 MoveState = Callable[[Block], Block | None]
 """Convert state after its call to the form before it; None for any other block."""
-
-
-def complete_blocks(blocks: Iterable[Block]) -> list[ReportPiece]:
-    """Return blocks without deltas, as pieces."""
-    return [piece for number, block in enumerate(blocks) for piece in (Open(number, block), Close(index=number))]
 
 
 def order_round(
@@ -48,15 +43,16 @@ def order_round(
 
 
 def words_first(ordered: Sequence[ServedCall | Block | HeldBlock]) -> list[ServedCall | Block | HeldBlock]:
-    """Move what follows the last call to the front. Behind a call that has its result it would count as the next
-    round's."""
+    """Move the content after the last call to the front. After a call that has its result, it would count as part of
+    the next round.
+    """
     calls = [number for number, each in enumerate(ordered) if isinstance(each, ServedCall)]
     end = calls[-1] + 1 if calls else 0
     return [*ordered[end:], *ordered[:end]]
 
 
 class RoundReport:
-    """Reports entries in their order. An entry waits while the report of a call before it is open."""
+    """Reports entries in order. An entry waits until the report of an earlier call is complete."""
 
     def __init__(
         self,
@@ -83,7 +79,7 @@ class RoundReport:
                     self._entries.popleft()
                 seen += [] if self._reporter is None else self._insert(self._reporter.begin(calls))
             else:
-                seen += self._merge.insert(complete_blocks([entry]), {})
+                seen += self._merge.insert(tuple(unfold_content([entry])), {})
         return seen
 
     def progress(self, call: ServedCall, message: str) -> list[Event]:

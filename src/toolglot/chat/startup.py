@@ -1,4 +1,4 @@
-"""Build what a chat needs from the command line: a gateway without a server, a model, and MCP servers."""
+"""Build a chat from the command line: a gateway without a server, a model, and MCP servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEMO_MODELS = {
     "demo-anthropic": "anthropic",
     "demo-gemini": "gemini",
 }
-"""The demo in each dialect, if there is nothing but the demo: so that a conversation can switch between them."""
+"""The demo in each dialect, so that a conversation without other models can switch between them."""
 
 
 ChooseModel: TypeAlias = Callable[[Sequence[str]], Awaitable[str]]
@@ -44,10 +44,10 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     start_options: StartOptions = StartOptions()
     model: str | None = None
     mcp: tuple[str, ...] = ()
-    """The requested servers; empty: all that are configured."""
+    """The requested servers; empty: all configured ones."""
     tools: bool = True
     example: bool | None = None
-    """The bundled server; None: only if there is no other, and the demo answers."""
+    """Whether to attach the bundled server; None: only if there is no other server and the demo answers."""
 
 
 class ChatSetup(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The commands, in one group. Each is imported on first use, so that no command loads the dependencies of another."""
+"""The group of all commands. Each is imported on first use, so that no command loads the dependencies of another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ COMMANDS = {
     "launch": "toolglot.cli.launch",
     "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
+    "health": "toolglot.cli.health",
     "config": "toolglot.cli.config",
+    "keys": "toolglot.cli.keys",
+    "spend": "toolglot.cli.spend",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
@@ -24,6 +27,7 @@ COMMANDS = {
     "export": "toolglot.cli.export",
     "explain": "toolglot.cli.explain",
     "dialects": "toolglot.cli.dialects",
+    "prices": "toolglot.cli.prices",
     "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }
@@ -38,8 +42,10 @@ class Commands(Group):
         "lint": "lint-stream",
         "check": "config check",
         "init": "config init",
-        "import": "export",
+        "import": "config import",
         "models": "doctor",
+        "status": "health",
+        "ping": "health",
     }
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -76,7 +76,7 @@ def chat(
     _check_encoding({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
     said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _read_prompt(prompt)
     _reopen_closed_streams()
-    # These imports load the gateway, which takes a moment.
+    # These imports load the gateway, which is slow.
     from toolglot.chat.startup import ChatOptions
     from toolglot.chat.terminal import ChatRequest, print_answer, run_dialogue
 

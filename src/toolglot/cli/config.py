@@ -1,17 +1,19 @@
-"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file. All offline."""
+"""`toolglot config`: check a file, print the schema, explain the route of a model name, create a file, or convert the
+file of another gateway. All offline.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeAlias, get_args
 
 import click
 from msgspec.structs import asdict
 
 from toolglot.cli.groups import Group
-from toolglot.cli.parameters import UNREADABLE, count_noun, exit_bad_config
+from toolglot.cli.parameters import UNREADABLE, SuggestingChoice, count_noun, exit_bad_config
 from toolglot.config.assemble import Assembled, assemble, make_router
 from toolglot.config.history_sections import explain_history
 from toolglot.config.json_schema import text as schema_text
@@ -24,6 +26,7 @@ from toolglot.lint.report import visible
 from toolglot.routing import AUTO, DEMO, Target, UnknownModelError
 
 file_argument = click.argument("file", type=click.Path(path_type=Path), required=False)
+Gateway: TypeAlias = Literal["litellm", "claude-code-router"]
 NO_FILE = "no configuration file: using the defaults"
 
 
@@ -114,16 +117,54 @@ def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
 @click.argument("file", type=click.Path(path_type=Path), default=NAMES[0])
 def init(file: Path) -> None:
     """Create FILE (default: toolglot.toml) with every setting explained. An existing file is not overwritten."""
+    _write_new(file, template())
+    click.echo(f"{visible(str(file))}: written; check it with `toolglot config check`")
+
+
+@config.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "gateway",
+    type=SuggestingChoice(get_args(Gateway), {"ccr": "claude-code-router"}),
+    help="The gateway that FILE belongs to: litellm or claude-code-router. Default: by its content.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write this file. Default: standard output.")
+def import_(file: Path, gateway: Gateway | None, output: Path | None) -> None:
+    """Convert FILE, a configuration of LiteLLM or claude-code-router. Reports what could not be taken over.
+
+    Credentials are not copied: the file refers to environment variables, which are listed.
+    """
+    from toolglot.config.importers.run import import_config
+
+    try:
+        imported = import_config(file, gateway)
+    except ConfigError as error:
+        exit_bad_config(error.problems)
+    if output is None:
+        click.echo(imported.text, nl=False)
+    else:
+        _write_new(output, imported.text)
+    for problem in imported.reports:
+        click.echo(f"toolglot: {visible(str(problem))}", err=True)
+    counts = f"{count_noun(imported.upstreams, 'upstream')}, {count_noun(imported.models, 'model name')}"
+    rest = count_noun(len(imported.reports), "setting")
+    click.echo(f"{visible(str(output or file))}: {counts}; {rest} not taken over, or changed", err=True)
+    if imported.variables:
+        click.echo(f"environment variables that it needs: {', '.join(imported.variables)}", err=True)
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Write a TOML file that does not exist yet."""
     if file.suffix != ".toml":
         _refuse(f"{file}: the name must end in .toml: the file is written as TOML")
     try:
         with file.open("x", encoding="utf-8") as target:
-            target.write(template())
+            target.write(text)
     except FileExistsError:
         _refuse(f"{file}: the file already exists and was not changed")
     except OSError as error:
         _refuse(f"{file}: {(error.strerror or str(error)).lower()}")
-    click.echo(f"{visible(str(file))}: written; check it with `toolglot config check`")
 
 
 def _load_both(file: Path | None) -> tuple[Loaded, Assembled]:

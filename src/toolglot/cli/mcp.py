@@ -1,4 +1,4 @@
-"""`toolglot mcp`: translation, the linter, the token counter and, if allowed, any model, as tools of an MCP server."""
+"""`toolglot mcp`: an MCP server with translation, the linter, the token counter and, if allowed, any model as tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SDK = ("mcp", "mcp_types")
 
 
 def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    """`HOST:PORT`, `[::1]:PORT`, or a port alone on this machine."""
+    """Parse `HOST:PORT`, `[::1]:PORT`, or a port alone on this machine."""
     if value is None:
         return None
     host, _, port = value.rpartition(":")

@@ -23,7 +23,7 @@ class Assembled(Struct, frozen=True):
     config: Config
     """Every upstream is complete, including `demo`."""
     told: tuple[str, ...] = ()
-    """Lines for a person: what was found, what was not used and why, what is missing."""
+    """Lines for the user: discovered settings, unused ones with the reason, and missing ones."""
 
 
 def assemble(
@@ -53,7 +53,7 @@ def assemble(
 
 
 def _demo_only_note(discovers: bool, *, probed: bool) -> str:
-    """Return the note for when there is only the demo: where upstreams were searched."""
+    """Return the note that only the demo is available, with the places that were searched for upstreams."""
     if not discovers:
         return "no upstream is configured and discovery is off: the demo answers for every model"
     if not probed:
@@ -114,7 +114,9 @@ def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
 
 
 def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | None:
-    """Used only for the vendor's own address: a key is sent nowhere else by default."""
+    """Return the variable for the key. It is used only for the vendor's own address, so that a key is sent nowhere else
+    by default.
+    """
     return next((key for key in vendor.keys if environ.get(key.name, "").strip()), None)
 
 
@@ -135,7 +137,7 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
 
 
 def make_router(config: Config) -> Router:
-    """The router over an assembled configuration."""
+    """Create the router for an assembled configuration."""
     places = {
         name: RoutedUpstream(
             name=name,

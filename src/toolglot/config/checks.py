@@ -12,6 +12,7 @@ from toolglot.config.assemble import assemble, complete_upstream, find_vendor, m
 from toolglot.config.build import RecordBuilder
 from toolglot.config.history_sections import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
+from toolglot.config.price_checks import check_prices
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording, place_problem
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
@@ -30,14 +31,14 @@ _HOST = re.compile(
     r"\*|(?:\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]*(?::\d+)?|\[[0-9A-Fa-f:.]+\](?::\d+)?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
 )
 _ORIGIN = re.compile(r"\*|[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?/?")
-"""A browser's extension has an origin too, of a scheme of its own."""
+"""Browser extensions have an origin with their own scheme."""
 _UPSTREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 
 
 def check(config: Config, builder: RecordBuilder) -> list[str]:
-    """Add to the builder's problems. Returns notes: what looks wrong but may be right."""
+    """Add problems to the builder. Returns notes on settings that look wrong but may be right."""
     _server(config.server, builder)
     for name, upstream in config.upstreams.items():
         _upstream(name, upstream, builder)
@@ -52,6 +53,7 @@ def check(config: Config, builder: RecordBuilder) -> list[str]:
         _formats(model, path, builder)
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
+    check_prices(config, builder)
     check_servers(config, builder)
     check_histories(config, builder)
     for number, pattern in enumerate(config.record.models):
@@ -73,7 +75,7 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     server, problem = config.server, builder.document.problem
     problems = []
     try:
-        check_bind(server)
+        check_bind(server, needs_key=config.team.enabled)
     except UnsafeServerError as error:
         problems.append(problem(("server", "host"), str(error).rstrip(".")))
     if told := store_problem(config, server.workers):
@@ -169,7 +171,7 @@ def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> No
 
 
 def _refreshing(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
-    """A token is refreshed with both, and at an address that is one."""
+    """Check the refresh settings: both values are needed, and the URL must be valid."""
     for given, needed in (("refresh_token", "refresh_key"), ("refresh_key", "refresh_token")):
         if getattr(upstream, given) and not getattr(upstream, needed) and builder.is_right((*path, needed)):
             builder.add_problem((*path, given), f"`{needed}` is missing: both are needed")
@@ -178,7 +180,7 @@ def _refreshing(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) ->
 
 
 def _check_complete(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> None:
-    """Nothing is missing that no row can give."""
+    """Check that no setting is missing that a vendor's row cannot supply."""
     path: Path = ("upstreams", name)
     vendor = find_vendor(name, upstream)
     made = complete_upstream(name, upstream, builder.environ)
@@ -202,7 +204,7 @@ def _pattern(name: str, path: Path, builder: RecordBuilder) -> None:
 
 
 def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
-    """Texts in which `*` may be replaced by the part of the name that it matched."""
+    """Return texts in which `*` may stand for the matched part of the name."""
     if model.model is not None:
         yield ("model",), model.model
     for number, fallback in enumerate(model.fallbacks):
@@ -225,7 +227,7 @@ def _formats(model: ModelConfig, path: Path, builder: RecordBuilder) -> None:
 
 
 def _known_upstreams(config: Config, builder: RecordBuilder) -> set[str]:
-    """Those in the file, right or wrong, and those that may be discovered."""
+    """Return the upstreams in the file, valid or not, and those that may be discovered."""
     written = builder.document.value.get("upstreams")
     known = {DEMO, *(written if isinstance(written, dict) else ())}
     if config.discover:
@@ -268,7 +270,7 @@ def _find_cycle(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...]
 
 
 def _fallbacks(config: Config, known: set[str], builder: RecordBuilder) -> list[str]:
-    """A fallback that nothing serves; a note while a local server may yet serve it."""
+    """Report fallbacks that no upstream serves; as a note if a local server may still serve them."""
     notes: list[str] = []
     routes = make_router(assemble(config, builder.environ).config)
     for name, model in config.models.items():

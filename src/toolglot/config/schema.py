@@ -5,7 +5,7 @@ from them. Every field has a default, so an empty file is valid.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -15,6 +15,9 @@ from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 from toolglot.upstream.transport import Timeouts
 from toolglot.wire.json import MAX_DOCUMENT_BYTES
+
+if TYPE_CHECKING:
+    from toolglot.prices import PriceOverride
 
 YEAR = 366 * 24 * 3600.0
 
@@ -33,6 +36,7 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=YEAR)]
 Pause: TypeAlias = Annotated[float, Meta(ge=0, le=YEAR)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**40)]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
 CountOrNone: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
 """0: no limit."""
 
@@ -315,6 +319,84 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A proxy that signs people in, and sends their names. Its headers count only in requests from its own address that
+    carry the shared secret."""
+
+    secret: Secret
+    """Secret that the proxy sends in `secret_header`."""
+    peers: tuple[Name, ...] = ("127.0.0.1", "::1")
+    """Addresses or networks of the proxy."""
+    secret_header: Name = "x-toolglot-proxy-secret"
+    """Header with the secret, in lower case."""
+    header: Name = "x-forwarded-email"
+    """Header with the person's name, in lower case."""
+    groups_header: Name = "x-forwarded-groups"
+    """Header with the person's groups, separated by commas, in lower case."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"secret": HIDDEN})
+
+
+class OidcConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An identity provider with which people sign in at `/auth/login` (OpenID Connect)."""
+
+    issuer: Name
+    """URL of the provider. Its metadata is at `/.well-known/openid-configuration` below it."""
+    client_id: Name
+    """Id of this gateway at the provider."""
+    client_secret: Secret
+    """Secret of this gateway at the provider."""
+    redirect_url: Name
+    """URL of this gateway's `/auth/callback`, exactly as the provider knows it."""
+    scope: Name = "openid email profile"
+    """Scopes to request. Some providers send groups only for a scope of their own."""
+    groups_claim: Name = "groups"
+    """Claim of the ID token that has the person's groups."""
+    session_seconds: Count = 8 * 3600
+    """Seconds after which a person must sign in again."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"client_secret": HIDDEN})
+
+
+class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keys for a team: each with an owner, allowed models, limits and budgets. `toolglot keys` creates them."""
+
+    enabled: bool = False
+    """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
+    database: Value | None = None
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    admins: dict[str, Secret] = {}
+    """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
+    viewers: dict[str, Secret] = {}
+    """Credentials that may only read: keys, spend, the audit log and metrics."""
+    admin_groups: tuple[Name, ...] = ()
+    """Groups of people who administer the team after they have signed in."""
+    viewer_groups: tuple[Name, ...] = ()
+    """Groups of people who may only read."""
+    proxy: ProxyConfig | None = None
+    """A proxy that signs people in."""
+    oidc: OidcConfig | None = None
+    """An identity provider with which people sign in."""
+    spool: Annotated[str, Meta(min_length=1)] | None = None
+    """Directory in which usage waits until it is in the database. Default: beside the database, or in the user's state
+    directory."""
+    unknown_price: Literal["deny", "allow"] = "deny"
+    """What happens if a key with a budget in USD requests a model whose price is unknown: `deny` refuses the request,
+    `allow` answers it; its tokens count, its cost does not."""
+    hold_output: Count = 8192
+    """Maximum number of output tokens that a running request reserves from a budget. Agents ask for many more tokens
+    than they use."""
+    pepper: Value = ""
+    """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
+    changes, all keys become invalid."""
+
+    def __repr__(self) -> str:
+        operators = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("admins", "viewers")}
+        return _repr_without_secrets(self, {**dict.fromkeys(("database", "pepper"), HIDDEN), **operators})
+
+
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Recordings of exchanges, one file each. Recording is off without a `directory`."""
 
@@ -343,6 +425,28 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`warning` and `error` log only failed requests; only `debug` logs health checks."""
 
 
+class PriceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Price of a model, or of `upstream/model`, in USD per million tokens. Each field replaces that of the table of
+    prices, for requests of every size, hour and service tier."""
+
+    input: Dollars | None = None
+    """Input tokens. A free model has `input = 0` and `output = 0`."""
+    output: Dollars | None = None
+    """Output tokens, including reasoning."""
+    cache_read: Dollars | None = None
+    """Input tokens read from the prompt cache. Default: the table's, or `input`."""
+    cache_write: Dollars | None = None
+    """Input tokens written to the prompt cache. Default: the table's, or `input`."""
+    cache_write_long: Dollars | None = None
+    """Those written with the longer lifetime (Anthropic: an hour, OpenAI: twelve hours). Default: the table's."""
+
+    def to_override(self) -> PriceOverride:
+        from toolglot.prices import PriceOverride
+
+        nano = {name: None if usd is None else round(usd * 1_000_000_000) for name, usd in asdict(self).items()}
+        return PriceOverride(**nano)
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of toolglot."""
 
@@ -354,6 +458,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Routes for model names: exact names first, then patterns from most to least specific."""
     default_upstream: str | None = None
     """Upstream for models without another route."""
+    prices: dict[str, PriceConfig] = {}
+    """Prices of models, by name or as `upstream/model`, where the table of prices has none or another."""
     mcp: McpConfig = McpConfig()
     """MCP servers whose tools the gateway runs."""
     history: HistoryPolicy = HistoryPolicy()
@@ -362,6 +468,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits in bytes, seconds and counts."""
     store: StoreConfig = StoreConfig()
     """Where responses are stored, and for how long."""
+    team: TeamConfig = TeamConfig()
+    """Keys for a team, with limits and budgets."""
     record: RecordConfig = RecordConfig()
     """Recordings of exchanges."""
     log: LogConfig = LogConfig()

@@ -1,12 +1,12 @@
-"""Secrets of MCP servers that must not reach a log, and those that no model may see either.
+"""Secrets of MCP servers that must not reach a log, and those that models must not see either.
 
-Everything listed here is redacted wherever it occurs. So values are excluded that are not secret and would redact much
-of a log: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
+Everything listed here is redacted wherever it occurs. So values that are not secret, and would redact much of a log,
+are excluded: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
 indicates a secret, any value of six characters counts, except for words that say how a secret is used
 (`AUTH_MODE=bearer`).
 
-Less is redacted for models: only what is a secret by its name, or by its position in an address. Anything else (an id,
-a folder) may well be what a tool is asked about.
+Less is redacted for models: only values that are secrets by their names, or by their positions in an address. Other
+values (an id, a folder) may be the subject of a tool call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def mcp_secrets(config: Config) -> tuple[str, ...]:
 
 
 def credentials_of(server: McpServerConfig) -> tuple[str, ...]:
-    """Return what no model may see of a server's configuration; each once."""
+    """Return the secrets of a server's configuration that models must not see; each once."""
     return _unique(_server_credentials(server))
 
 
@@ -137,7 +137,7 @@ def _user_secrets(parts: SplitResult, ours: bool) -> Iterator[str]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Keys have digits, and more than the years and versions in words."""
+    """Tell whether a text looks like a key: it has digits, and more than the years and versions in words."""
     return sum(char.isdigit() for char in text) >= 3
 
 

@@ -1,7 +1,6 @@
-"""The file that `toolglot config init` writes: every line is a comment, so that it changes nothing until it is edited.
-
-It is generated from the records, so that it has every setting with its docstring and its default. Settings without a
-default have an example here.
+"""Generate the file that `toolglot config init` writes. Every line is a comment, so that it has no effect until it is
+edited. The file is generated from the records, so that it has every setting with its docstring and default. Settings
+without a default have an example here.
 """
 
 from __future__ import annotations
@@ -22,10 +21,14 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    OidcConfig,
+    PriceConfig,
+    ProxyConfig,
     RecordConfig,
     Retries,
     ServerConfig,
     StoreConfig,
+    TeamConfig,
     UpstreamConfig,
 )
 from toolglot.dialects import DEFAULT
@@ -44,16 +47,16 @@ HEAD = """\
 
 
 class TemplateSection(Struct, frozen=True):
-    """A table of the file, or its top with no table; `examples` are in TOML."""
+    """A table of the file, or its top level if there is no name. `examples` are in TOML."""
 
     table: str
     record: type[Struct]
     examples: Mapping[str, str] = {}
     prose: str = ""
     only: tuple[str, ...] = ()
-    """The fields that are shown, where another section has the others."""
+    """The fields to show, if another section has the others."""
     without: tuple[str, ...] = ()
-    """Those that are not."""
+    """The fields to omit."""
 
 
 _HISTORY = {
@@ -130,6 +133,11 @@ SECTIONS = (
         },
         "Route for a model name. Here, all models that Claude Code requests go to a local model, then to OpenRouter.",
     ),
+    TemplateSection(
+        'prices."local/qwen3-coder"',
+        PriceConfig,
+        {"input": "0.0", "output": "0.0", "cache_read": "0.0", "cache_write": "0.0", "cache_write_long": "0.0"},
+    ),
     TemplateSection("mcp", McpConfig),
     TemplateSection(
         "mcp.servers.notes",
@@ -155,6 +163,31 @@ SECTIONS = (
     TemplateSection("limits", Limits),
     TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
     TemplateSection(
+        "team",
+        TeamConfig,
+        {
+            "database": '"/var/lib/toolglot/team.sqlite3"',
+            "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
+            "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
+            "admin_groups": '["platform"]',
+            "viewer_groups": '["engineering"]',
+            "spool": '"/var/lib/toolglot/spool"',
+            "pepper": '"${TOOLGLOT_PEPPER:-none}"',
+        },
+        without=("proxy", "oidc"),
+    ),
+    TemplateSection(
+        "team.oidc",
+        OidcConfig,
+        {
+            "issuer": '"https://login.example"',
+            "client_id": '"toolglot"',
+            "client_secret": '"${TOOLGLOT_OIDC_SECRET:-none}"',
+            "redirect_url": '"https://box.example/auth/callback"',
+        },
+    ),
+    TemplateSection("team.proxy", ProxyConfig, {"secret": '"${TOOLGLOT_PROXY_SECRET:-none}"'}),
+    TemplateSection(
         "record",
         RecordConfig,
         {
@@ -169,7 +202,7 @@ SECTIONS = (
 
 
 def template() -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join([HEAD, *("\n".join([*_section(section), ""]) for section in SECTIONS)])
 
 
@@ -196,5 +229,5 @@ def _prose(text: str) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """A default; what is a string, a number or a truth in JSON is one in TOML too."""
+    """Format a default. JSON strings, numbers and booleans are also valid TOML."""
     return json.encode_text(value)

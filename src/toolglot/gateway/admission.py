@@ -32,7 +32,7 @@ from toolglot.server.body_budget import SMALL_BODY
 from toolglot.server.credentials import find_credentials
 from toolglot.server.headers import CLIENT_SETTINGS, encode_lines, stream_headers
 from toolglot.server.request_body import decode_headers
-from toolglot.server.security import Caller
+from toolglot.server.security import NO_CALLER, Caller
 from toolglot.upstream.offload import LARGE
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *CLIEN
 
 log = logging.getLogger("toolglot.server")
 
-_NOBODY = Caller("", "")
 _MOST_HEADS = 1024
 _IDS = 256
 _LENGTH = b"content-length"
@@ -83,7 +82,7 @@ class CallbackAdmission:
         return found
 
     def _is_open(self) -> bool:
-        """Whether requests are accepted. Checked for the head and again for the body, since much may happen in
+        """Tell whether requests are accepted. Checked for the head and again for the body, since much may happen in
         between."""
         service = self.service
         config = service.gateway.config
@@ -95,11 +94,23 @@ class CallbackAdmission:
         """Parse this head; None if the request must be handled by the ASGI app."""
         key = (url, *[field for field in fields if field[0] != _LENGTH])
         head = self._heads.get(key)
+        if head is not None and not self._is_valid(head.caller):
+            head = self._heads.pop(key) and None
         if head is None and key not in self._heads:
+            head = self._read(url, fields)
+            if head is None and self.service.team is not None:
+                return None  # the app may look up its key
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()
-            head = self._heads[key] = self._read(url, fields)
+            self._heads[key] = head
         return head
+
+    def _is_valid(self, caller: Caller) -> bool:
+        """Tell whether the caller's key has not changed since the head was parsed."""
+        if caller.account is None:
+            return True
+        keys = self.service.keys
+        return keys is not None and keys.is_valid(caller.account)
 
     def _read(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> RequestHead | None:
         raw_path, _, raw_query = url.partition(b"?")
@@ -109,8 +120,9 @@ class CallbackAdmission:
             return None
         if not _DECIDING.isdisjoint(headers) or json_array.wants_json_array(match.route, query):
             return None
-        verdict = self._guard.check("POST", headers)
-        caller, error = self._guard.identify(headers, query)
+        keys = self.service.keys
+        verdict = self._guard.check("POST", headers, keys)
+        caller, error = self._guard.identify(headers, query, keys)
         if verdict.error is not None or verdict.headers or error is not None:
             return None
         try:
@@ -126,7 +138,7 @@ class CallbackAdmission:
             request_id_start=b"%b: " % client.headers.request_id.encode() if client.headers.request_id else b"",
             query=query,
             headers=headers,
-            caller=caller or _NOBODY,
+            caller=caller or NO_CALLER,
             credentials=tuple(dict.fromkeys(find_credentials(headers, query))),
             guard=self._guard,
         )
@@ -142,7 +154,7 @@ class CallbackAdmission:
 
     def driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
         """Return the driver of a complete request; None if the ASGI app must handle it."""
-        if head.guard is not self.service.gateway.guard or not self._is_open():
+        if head.guard is not self.service.gateway.guard or not self._is_open() or not self._is_valid(head.caller):
             return None
         try:
             return self._new_driver(client, head, body)
@@ -165,6 +177,7 @@ class CallbackAdmission:
             body=body,
             headers=head.headers,
             query=head.query,
+            caller=head.caller,
             credentials=head.credentials,
             call_heads=head.call_heads,
             can_cut=True,

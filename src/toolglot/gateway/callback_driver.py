@@ -73,7 +73,7 @@ class AnswerClient(Protocol):
         ...
 
     def begin(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> None:
-        """Write the head of a streamed answer, at the latest with its first piece."""
+        """Write the head of a streamed answer, with its first piece at the latest."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -325,7 +325,7 @@ class CallbackDriver(Struct, eq=False):
             self._drain.on_end()
 
     def _must_wait(self, turn: int) -> bool:
-        """Whether a reply arrives faster than the client or the flow accepts it."""
+        """Tell whether a reply arrives faster than the client or the flow accepts it."""
         is_full = self._client.full or self._is_awaiting
         return is_full and self._turn == turn and not self.response_complete
 
@@ -582,7 +582,7 @@ class CallbackDriver(Struct, eq=False):
         self._client.answered(now)
 
     def _may_drain(self, result: Result | None) -> bool:
-        """Whether a task may read the rest of its reply to the end."""
+        """Tell whether a task may read the rest of its reply to the end."""
         stream = self._context.stream
         return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
 

@@ -52,7 +52,7 @@ class AnswerSource(Protocol):
         ...
 
     def note(self, context: FlowContext) -> None:
-        """Write the known facts about the answer into its record and its receipt."""
+        """Write the known facts about the answer to its record and receipt."""
         ...
 
     def close(self) -> None: ...
@@ -96,7 +96,7 @@ class ClientAnswer(Struct, eq=False):
     turn: ResponsesTurn | None = None
 
     def flow(self) -> Flow:
-        """The answer, from its preparation to its end."""
+        """Return the answer, from its preparation to its end."""
         return (yield from (yield from self.prepare()))
 
     def prepare(self) -> Steps[Flow]:
@@ -126,6 +126,12 @@ class ClientAnswer(Struct, eq=False):
             flow = answer(context, targets.build(route.targets))
             if states.state_store is not None:
                 flow = with_reasoning_state(flow, context, states)
+        team, account = self.service.team, self.head.caller.account
+        if team is not None and account is not None:
+            from toolglot.gateway.features.metering import RequestMeter, with_metering  # most gateways have no team
+
+            meter = RequestMeter(team, account, self.gateway.pricing, received, route.targets[0], self.source.note)
+            flow = with_metering(flow, context, meter)
         if self.turn is not None and self.turn.is_active:
             flow = with_responses_turn(flow, context, self.turn)
         if request.stream and dialect.stream.apart and not wants_json_array(self.head.route, self.head.query):
@@ -169,7 +175,7 @@ class ClientAnswer(Struct, eq=False):
 
 
 def continue_preparation(steps: Steps[Flow], command: Command) -> Flow:
-    """The flow of an answer whose preparation has to await something."""
+    """Return the flow of an answer whose preparation has to await something."""
     while True:
         outcome = yield command
         try:

@@ -29,7 +29,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
 
     connection: ClientConnection
     is_awaited: bool = False
-    """Something had to be awaited before the answer could begin."""
+    """The answer could not begin without awaiting something."""
     _pending_head: bytes = b""
     """The head of a stream, which is sent with its first piece."""
 
@@ -64,8 +64,10 @@ class ClientRequest(ClientAnswer, kw_only=True):
         self._put_last(head + last if end.is_cut else b"%b%b0\r\n\r\n" % (head, last), len(end.data), now)
 
     def reply(self, context: FlowContext, answer: WholeAnswer, now: float) -> None:
-        size = len(answer.body)
-        head = self._encode_head(context, _WHOLE % size, answer.upstream_headers)
+        size, framing = len(answer.body), _WHOLE % len(answer.body)
+        if self.record.cost is not None:
+            framing += encode_lines(headers.describe_cost(self.record))
+        head = self._encode_head(context, framing, answer.upstream_headers)
         self._put_last(head + answer.body, size, now)
 
     def refuse(self, context: FlowContext, error: ApiError, now: float) -> None:
@@ -121,7 +123,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
         return b"%b%b%b%bx-request-id: %b\r\n\r\n" % (self.connection.greeting(), framing, lines, own, identity)
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
-        """The headers of the answer that describe the exchange."""
+        """Return the headers of the answer that describe the exchange."""
         exchange, record = context.exchange, self.record
         if exchange is None or upstream_headers is None or not headers.has_none_for_client(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)

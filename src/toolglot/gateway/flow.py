@@ -56,7 +56,7 @@ and Gemini has none."""
 
 
 class Stream(Protocol):
-    """`toolglot.streaming.StreamTranslation` is one."""
+    """The stream of a translation, for example `toolglot.streaming.StreamTranslation`."""
 
     @property
     def ended(self) -> bool: ...
@@ -66,7 +66,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` can return anything but None."""
+        """Whether `pending_retry` can return a value other than None."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Translation(Protocol):
     """One request and its answer, between a client and one target."""
 
     body: bytes
-    """The request as the upstream gets it first."""
+    """The first request for the upstream."""
     size: int
     """Size of the client's request in bytes. A thread processes large ones."""
     transport: Transport
@@ -177,6 +177,8 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Called for each target that failed, except for the error that the client gets."""
     cuts: bool = False
     """Cut the client's connection if the upstream breaks off."""
+    admit: Callable[[FlowContext], ApiError | None] | None = None
+    """Checks a call to the upstream in the record. Returns the error if it may not be made."""
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
     begun: bool = False
@@ -226,6 +228,13 @@ class BegunStream(Struct, eq=False):
 Failure: TypeAlias = ApiError | TransportError
 
 
+@final
+class Refusal(Struct, frozen=True, eq=False):
+    """A call that this gateway does not make: the client's key has reached a limit."""
+
+    error: ApiError
+
+
 # The flow
 
 
@@ -265,6 +274,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
             breaker, now = target.breaker, context.environment.now
             ticket = breaker.enter(now())
             failure: Failure
+            refusal: ApiError | None = None
             if ticket is None:
                 failure = resting_error(target.name, breaker, now())
             else:
@@ -282,11 +292,15 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 if type(outcome) is Shutdown:
                     breaker.leave(ticket)
                     return outcome.error
-                failure = outcome
-                breaker.settle(ticket, failure, now())
-            error = describe(target, failure)
+                if type(outcome) is Refusal:  # it says nothing about the upstream
+                    breaker.leave(ticket)
+                    failure = refusal = outcome.error
+                else:
+                    failure = outcome
+                    breaker.settle(ticket, failure, now())
+            error = refusal or describe(target, failure)
             failed.append((target.name, error))
-            # An upstream's cooldown is less informative than another upstream's error.
+            # The error of an open breaker is less informative than another upstream's error.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not should_fall_back(failure):
                 break
@@ -304,12 +318,13 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
-) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
-    remedies."""
+) -> Steps[WholeAnswer | BegunStream | Failure | Refusal | Shutdown]:
+    """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:
+        if context.admit is not None and (refusal := context.admit(context)) is not None:
+            return Refusal(refusal)
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
@@ -491,7 +506,7 @@ def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    """Tell whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
     collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 

@@ -14,11 +14,12 @@ from toolglot.routing import Router
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
 from toolglot.upstream.exchange import KnownExchangeSettings
+from toolglot.upstream.pricing import Pricing, find_payee
 from toolglot.upstream.upstream import Upstream
 
 
 class Gateway:
-    """`before` is the gateway that this one replaces: what it learned about its upstreams is kept."""
+    """`before` is the gateway that this one replaces. Its knowledge about upstreams is kept."""
 
     def __init__(
         self, config: Config, upstreams: Mapping[str, Upstream], router: Router, before: Gateway | None = None
@@ -26,11 +27,13 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.guard = Guard(config.server)
+        self.guard = Guard(config.server, config.team)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
         self.known_refusals: KnownRefusals = KnownRefusals() if before is None else before.known_refusals
+        payees = {name: find_payee(upstream.vendor, upstream.base_url) for name, upstream in upstreams.items()}
+        self.pricing = Pricing(config.prices, payees)
         self.exchanges = KnownExchangeSettings()
         self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
 
@@ -44,7 +47,10 @@ class Gateway:
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        of_upstreams.append(mcp_secrets(self.config))
+        team = self.config.team
+        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
+        of_upstreams.append(("" if team.oidc is None else team.oidc.client_secret,))
+        of_upstreams.append(("" if team.proxy is None else team.proxy.secret,))
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

@@ -18,6 +18,7 @@ from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
 from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.model_route import resolve_allowed
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.targets import RequestTargets
@@ -70,8 +71,10 @@ class GatewayModel:
         states: ReasoningState | None = None,
         received: ReceivedRequest | None = None,
         serves: Callable[[str], bool] | None = None,
+        admit: Callable[[FlowContext], ApiError | None] | None = None,
     ) -> None:
         self._gateway = gateway
+        self._admit = admit
         self._record = record
         self._tool_modes = tool_modes
         self._replays = replays
@@ -118,8 +121,9 @@ class GatewayModel:
         # A stream that breaks off ends with an event (no cut): the caller decides what the client sees.
         received = replace(self._received, request=request, encoder=encoder, lines=lines, can_cut=False)
         self._record.rounds += bool(self._remaining)
-        routed = self._remaining or self._gateway.router.resolve(request.model)
+        routed = self._remaining or resolve_allowed(self._gateway, self._received.caller, request.model)
         context = new_context(self._record, is_streaming=request.stream)
+        context.admit = self._admit
         targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
         flow = answer(context, targets.build(routed))
         if self._states is not None:
@@ -164,7 +168,7 @@ class ModelRound(Struct, frozen=True, eq=False):
         return self._collectors[-1].take() if self._collectors else ()
 
     def end(self, result: Result) -> Sequence[Event]:
-        """The last events. Raises `FailedError`."""
+        """Return the last events. Raises `FailedError`."""
         context = self.context
         if isinstance(result, ApiError):
             raise FailedError(result, context.exchange)
@@ -179,4 +183,5 @@ class ModelRound(Struct, frozen=True, eq=False):
 
     def close(self) -> None:
         self.flow.close()
+        self._targets.charge_stream(self.context)
         self._targets.close()

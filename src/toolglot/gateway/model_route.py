@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.gateway.context import shared_context
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.mcp_servers import filter_servers, note_withheld_servers
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
@@ -20,13 +21,14 @@ from toolglot.receipt import ReceiptLine
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server.credentials import hide_in_error
 from toolglot.server.headers import MCP_SERVERS
+from toolglot.server.security import Caller
 from toolglot.tools.served import ServedRequest
 
 if TYPE_CHECKING:
     from toolglot.gateway.gateway import Gateway
 
 MOST_MODELS = 64
-"""Routes of one head: clients choose the names of models."""
+"""Maximum routes of one head, because clients choose model names."""
 
 
 class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
@@ -44,10 +46,10 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     find_named_servers: Callable[[Request], ServedRequest] | None
     """Finds the MCP servers that a request names; None if it cannot name any, or if the upstream runs them."""
     answer_without_model: Callable[[Request], Response | None] | None
-    """Answers a request that no model needs to see; None if the upstream understands such requests."""
+    """Answers a request that needs no model; None if the upstream supports such requests."""
 
     def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
-        """Whether MCP servers may take part in the answer."""
+        """Tell whether MCP servers may take part in the answer."""
         if self.has_servers or MCP_SERVERS in headers:
             return True
         return self.find_named_servers is not None and bool(self.find_named_servers(request).servers)
@@ -64,10 +66,10 @@ def find_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
 
 
 def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
-    client, key = head.client, head.caller.label or None
-    targets = gateway.router.resolve(model)
+    client = head.client
+    targets = resolve_allowed(gateway, head.caller, model)
     target = targets[0]
-    upstream, servers = gateway.upstreams[target.upstream], filter_servers(gateway.config.mcp, key).servers
+    upstream, servers = gateway.upstreams[target.upstream], filter_servers(gateway.config.mcp, head.caller).servers
     is_same_dialect = upstream.dialect.name == client.name
     record = _new_record(head, model)
     return ModelRoute(
@@ -75,13 +77,35 @@ def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
         record=record,
         context=shared_context(record, gateway.config.limits, partial(_hide, gateway, head.credentials)),
         upstream_keeps_state=upstream.keeps_state,
-        withheld=note_withheld_servers(gateway.config.mcp, target, key),
+        withheld=note_withheld_servers(gateway.config.mcp, target, head.caller),
         has_servers=any(name in servers for name in target.mcp),
         find_named_servers=client.served.read_servers
         if client.served is not None and (servers or not is_same_dialect)
         else None,
         answer_without_model=None if is_same_dialect else client.request.answer_without_model,
     )
+
+
+def resolve_allowed(gateway: Gateway, caller: Caller, model: str) -> tuple[Target, ...]:
+    """Resolve a model to the targets that the caller's key may use. An allowed name allows everything that the
+    configuration routes it to, except for upstreams that the key may not use.
+
+    Raises:
+        UnknownModelError: the model has no route.
+        FailedError: the key may not use it.
+    """
+    targets = gateway.router.resolve(model)
+    if caller.account is None:
+        return targets
+    key, first = caller.account.key, targets[0]
+    if not key.policy.allows_model((model, f"{first.upstream}/{first.model}")):
+        message = f"The key {key.name} may not use the model {model[:MAX_NAME]!r}"
+        raise FailedError(ApiError(kind="permission", code="model_not_allowed", param="model", message=message))
+    allowed = tuple(target for target in targets if key.policy.allows_upstream(target.upstream))
+    if not allowed:
+        message = f"The key {key.name} may not use the upstream {first.upstream!r} of the model {model[:MAX_NAME]!r}"
+        raise FailedError(ApiError(kind="permission", code="upstream_not_allowed", param="model", message=message))
+    return allowed
 
 
 def _new_record(head: RequestHead, model: str) -> RequestRecord:

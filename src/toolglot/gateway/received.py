@@ -1,4 +1,4 @@
-"""A client's request as the gateway answers it."""
+"""A client's request inside the gateway."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, replace
 from toolglot.manifest import Route
 from toolglot.receipt import ReceiptLine
+from toolglot.server.security import NO_CALLER, Caller
 from toolglot.translate import ExchangeCore
 from toolglot.upstream.http_client import Destination
 from toolglot.upstream.upstream import Upstream
@@ -40,6 +41,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     body: bytes
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
+    caller: Caller = NO_CALLER
     credentials: tuple[str, ...] = ()
     """The credentials in headers and query."""
     call_heads: dict[tuple[str, str, bool], CallHead] | None = None
@@ -72,9 +74,10 @@ def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[s
 
 
 def _find_other_apis(client: Dialect, body: bytes) -> str:
-    """The APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API to
-    `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
-    the wrong API or an answer without the features of the right API."""
+    """Return the APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API
+    to `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
+    the wrong API or an answer without the features of the right API.
+    """
     found: list[str] = []
     for dialect in DIALECTS.values():
         if dialect.name == client.name or dialect.request.history_key == client.request.history_key:

@@ -4,11 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from toolglot.ir import Usage
 from toolglot.receipt import ReceiptLine
+
+if TYPE_CHECKING:
+    from toolglot.upstream.pricing import ModelPrice
+
+
+NANO = 1_000_000_000
+"""Nano-USD in a US dollar."""
+
+
+class Charge(Struct, frozen=True, gc=False):
+    """One model call that costs money."""
+
+    upstream: str
+    model: str
+    """The upstream's name of the model."""
+    usage: Usage | None
+    """None if the answer has no usage: it was cut off, or its upstream counts nothing."""
+    cost: int | None
+    """In nano-USD; None if the price or the usage is unknown."""
+    priced_as: str | None
+    """The name under which the price was found: one of the table's or of the configuration's."""
+
+    @property
+    def why_unpriced(self) -> str:
+        """What is unknown: the `price` of the model, the `usage`, or the `rate` of a service tier or a cache write."""
+        if self.priced_as is None:
+            return "price"
+        usage = self.usage
+        return "usage" if usage is None or None in (usage.input_tokens, usage.output_tokens) else "rate"
+
+
+def make_charge(upstream: str, model: str, usage: Usage | None, service_tier: str | None, found: ModelPrice) -> Charge:
+    """Charge a model call at the price that was found."""
+    price, cost_of = found.price, found.cost_of
+    if price is None or cost_of is None:
+        return Charge(upstream, model, usage, None, None)
+    return Charge(upstream, model, usage, None if usage is None else cost_of(usage, price, service_tier), price.model)
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):
@@ -60,6 +98,13 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     served_failed: Mapping[str, int] = {}
     """Number of those calls that failed."""
     usage: Usage | None = None
+    charges: tuple[Charge, ...] = ()
+    """The model calls that cost money, in their order. Calls to local servers cost nothing, unless they have a price in
+    the configuration."""
+    cost: int | None = None
+    """Sum of their known costs in nano-USD; None if none is known."""
+    unpriced: int = 0
+    """Number of charges whose cost is unknown."""
     stop: str | None = None
     losses: int = 0
     notes: int = 0
@@ -88,6 +133,13 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     def count_call(self, upstream: str) -> None:
         # Most requests have one call; they share one mapping.
         self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1} if self.calls else _one_call(upstream)
+
+    def charge(self, charge: Charge) -> None:
+        self.charges = (*self.charges, charge)
+        if charge.cost is None:
+            self.unpriced += 1
+        else:
+            self.cost = (self.cost or 0) + charge.cost
 
     def count_served(self, server: str, *, failed: bool) -> None:
         self.served = {**self.served, server: self.served.get(server, 0) + 1}

@@ -1,4 +1,4 @@
-"""The targets of one request: how each is called, and how the request and its answer are translated for it."""
+"""The targets of one request: the call of each, and the translation of the request and its answer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.prefix_reuse import HashedTurn, PrefixHashing
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
 from toolglot.gateway.recent_prefixes import hash_prompt_prefix
-from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.request_record import RequestRecord, make_charge
 from toolglot.gateway.tool_mode import ToolModes
 from toolglot.gateway.upstream_errors import decode_error_reply, describe_outcome, is_answer, shorten_message
-from toolglot.ir import Usage, replace, used_by_both
+from toolglot.ir import Usage, replace, usage_after, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
@@ -196,7 +196,7 @@ class RequestTargets(Struct, eq=False):
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
-        """Whether the request's tools and system text were sent recently. Recorded once for each target."""
+        """Tell whether the request's tools and system text were sent recently. Recorded once for each target."""
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
@@ -215,11 +215,17 @@ class RequestTargets(Struct, eq=False):
         """Write the usage and the stop reason of the answer into its record."""
         record, stream, translation = context.record, context.stream, context.translation
         if isinstance(stream, StreamTranslation):
+            self.charge_stream(context)
             record.usage = stream.usage
             record.stop = None if stream.stop is None else stream.stop.reason
         elif isinstance(translation, ExchangeTranslation) and (answered := translation.exchange.answered) is not None:
             record.usage = used_by_both(translation.spent, answered.usage)
             record.stop = answered.stop.reason
+
+    def charge_stream(self, context: FlowContext) -> None:
+        """Charge the stream that the client gets, once it has ended. Whole answers are charged when they arrive."""
+        if isinstance(context.stream, StreamTranslation) and isinstance(context.translation, ExchangeTranslation):
+            context.translation.charge_stream(context.stream)
 
     def hash_prefix(self) -> None:
         _ = self.prefix.found
@@ -246,8 +252,9 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
-    does not count: the answer ends with it, even if all of it arrived at once."""
+    """Return the error at the beginning of a stream of this dialect; None if it begins normally. A call that cannot be
+    run does not count, because the answer ends with it, even if the whole stream arrived at once.
+    """
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -279,7 +286,7 @@ class ExchangeTranslation(Struct, eq=False):
     _hash_next: bytes | None
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
-    """The upstream has refused the request because of its tools, which are text now."""
+    """The upstream has refused the request because of its tools, which are now text."""
     _remedied: tuple[ApiError, ...] = ()
     """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0
@@ -287,6 +294,8 @@ class ExchangeTranslation(Struct, eq=False):
     """The headers of the upstream's last reply."""
     spent: Usage | None = None
     """Usage of the first answer, if the model was called again."""
+    _is_charged: bool = False
+    """The cost of the stream is known."""
 
     def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         upstream, exchange = self.upstream, self.exchange
@@ -337,6 +346,8 @@ class ExchangeTranslation(Struct, eq=False):
 
     def ask_again(self, stream: Stream | None) -> bytes:
         if isinstance(stream, StreamTranslation):
+            self.spent = None if stream.pending_retry is None else stream.pending_retry.usage
+            self._charge(self.spent, stream.service_tier)
             return stream.encode_retry()
         self.spent = None if self.exchange.pending_retry is None else self.exchange.pending_retry.usage
         return self.exchange.encode_retry()
@@ -363,7 +374,26 @@ class ExchangeTranslation(Struct, eq=False):
         return (yield from offload(context, len(body), partial(self._decode, body)))
 
     def _decode(self, body: bytes) -> bytes:
-        return self.exchange.response(body, encode=self._targets.received.encoder is None)
+        exchange = self.exchange
+        before = exchange.answered
+        try:
+            return exchange.response(body, encode=self._targets.received.encoder is None)
+        finally:  # an answer that cannot be used costs the same
+            if (answered := exchange.answered) is not None and answered is not before:
+                self._charge(answered.usage, answered.service_tier)
+
+    def charge_stream(self, stream: StreamTranslation) -> None:
+        if not self._is_charged:
+            self._is_charged = True
+            self._charge(usage_after(stream.usage, self.spent), stream.service_tier)
+
+    def _charge(self, usage: Usage | None, service_tier: str | None) -> None:
+        """Add the cost of one model call to the record."""
+        assert self.exchange.sent is not None
+        name, model = self.upstream.name, self.exchange.sent.model
+        found = self._targets.gateway.pricing.find(name, model)
+        if found.is_due:
+            self._record.charge(make_charge(name, model, usage, service_tier, found))
 
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[ExchangeTranslation | None]:
         return (yield from self._targets.prepare_as_text(self.upstream, self._target, context, error))
@@ -409,7 +439,7 @@ class ExchangeTranslation(Struct, eq=False):
             self._targets.received.body = b""
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of the client's answer."""
+        """Return the headers of the client's answer."""
         return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 

@@ -27,7 +27,7 @@ class ToolModes(Struct, eq=False):
         return text_calls_for(upstream, target, await self.support.look_up(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
-        """Whether `find_text_calls` has to read the store."""
+        """Tell whether `find_text_calls` has to read the store."""
         if self.store is None or target.tools != AUTO or not uses_tools(request):
             return False
         return self.support.is_outdated(upstream, target.model)

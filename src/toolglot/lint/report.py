@@ -1,7 +1,6 @@
-"""The basis of every dialect's rules: the events of a recording, and the list of breaches.
-
-A recording is split here without `wire.sse`, because a linter must see what a reader ignores: comments, meaningless
-lines, a missing space, a last event that never ended.
+"""Shared base of the dialects' rules: the events of a recording, and the list of breaches. A recording is split here
+without `wire.sse`, because a linter must see lines that a reader ignores: comments, meaningless lines, a missing space,
+a last event that never ended.
 """
 
 from __future__ import annotations
@@ -165,7 +164,7 @@ def is_bare_error(frame: LintFrame) -> bool:
 
 
 def plain(value: Any) -> int | str | None:
-    """Return a value that can be compared and hashed, for any recorded value."""
+    """Convert any recorded value to one that can be compared and hashed."""
     return value if value is None or isinstance(value, (int, str)) else repr(value)
 
 

@@ -126,7 +126,7 @@ class Context(Struct, kw_only=True):
     carried: bool = False
     """The history contains turns of other vendors, with the state that the client carried for them."""
     joined_answers: frozenset[int] = frozenset()
-    """Numbers of the answers, as the client sent them, that have become a part of the answer before."""
+    """Numbers of the client's answers that were merged into the previous answer."""
     limit_is_ours: bool = False
     """The output limit is a default that the wire format requires; the client set none."""
     text: TextCallContext | None = None

@@ -35,7 +35,7 @@ _MARKS = frozenset({"thought", LENGTH})
 
 
 def claim_kept(owner: str, *, as_well: bool = False) -> str:
-    """The end of a receipt line: the state is kept for its owner. `as_well`: the client carries it, too."""
+    """Return the end of a receipt line: the state is kept for its owner. `as_well`: the client carries it, too."""
     return f"; it is kept here for {owner}{' as well' if as_well else ''}"
 
 
@@ -69,8 +69,9 @@ def _drop_unfollowed(content: Iterable[Block], owner: str) -> list[Block]:
 
 
 def comes_back(block: Block) -> bool:
-    """Whether clients return this kind of block in their history. Their APIs have no place for items of server-side
-    tools, and images in answers do not become part of a history."""
+    """Tell whether clients return this kind of block in their history. Their APIs have no place for items of
+    server-side tools, and images in answers do not become part of a history.
+    """
     return isinstance(block, (Text, Thinking, ToolCall, Refusal))
 
 
@@ -120,7 +121,7 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
 
 
 def state_of_text(length: int, owner: str) -> Text:
-    """The state of a text of this length that its owner has put nothing on."""
+    """Create the entry of a text of this length without state."""
     return Text(text="", native=_own(owner, {LENGTH: length}, _ON_TEXTS))
 
 
@@ -137,7 +138,7 @@ def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> 
 
 
 def holds_state(states: Iterable[Block]) -> bool:
-    """Whether there is state beyond the text that the client has anyway."""
+    """Tell whether there is state beyond the text that the client has anyway."""
     return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 

@@ -130,6 +130,6 @@ def _fit_parallel(request: Request, context: Context) -> Request:
     request = replace(request, parallel_tool_calls=None)
     if wanted:
         return request
-    why = "the target has no switch for it; a line of text asks for it"
+    why = "the target has no setting for it; a line of text asks for it"
     context.receipt.loss("parallel_tool_calls", "one call at a time", why)
     return instruct(request, ONE_AT_A_TIME, context)

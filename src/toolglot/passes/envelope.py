@@ -36,7 +36,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     issuer: str = ""
 
     def is_for(self, owner: str, issuer: str) -> bool:
-        """Whether the state may be returned to this owner and issuer."""
+        """Tell whether the state may be returned to this owner and issuer."""
         return self.owner == owner and self.issuer in ("", issuer)
 
 
@@ -80,7 +80,7 @@ def unpack(value: object) -> Envelope | None:
 
 
 def _checks(owner: str, place: str) -> Checks:
-    """The fields that state at this place may have. Only `next_text` has those of texts alone."""
+    """Return the fields that state at this place may have. Only `next_text` may have the fields of texts."""
     return _BY_PLACE.get(place, STATE).get(owner, {})
 
 
@@ -90,7 +90,7 @@ def close(content: list[Any]) -> str:
 
 
 def is_ours(value: object) -> TypeGuard[str]:
-    """Whether the value starts like an envelope. `decode_envelope` decodes it."""
+    """Tell whether the value starts like an envelope. `decode_envelope` decodes it."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 

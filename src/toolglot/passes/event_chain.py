@@ -60,6 +60,11 @@ class EventChain:
         self._is_collected = False  # passes still need to see the deltas of the plain block
         self.reset()
 
+    @property
+    def service_tier(self) -> str | None:
+        """The service tier that the upstream reports."""
+        return next((each.service_tier for each in self._passes if isinstance(each, Reporter)), None)
+
     def reset(self) -> None:
         """Another stream continues the answer: no block is open."""
         self.plain = -1

@@ -190,6 +190,8 @@ class Reporter(Struct, eq=False):
     """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}
     """Block kinds by index: state keys depend on the kind."""
+    service_tier: str | None = None
+    """The service tier that the upstream reports."""
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -232,6 +234,8 @@ class Reporter(Struct, eq=False):
 
     def _with_known_tier(self, event: E) -> E:
         """Remove a service tier that the client's API does not have."""
+        if event.service_tier is not None:
+            self.service_tier = event.service_tier
         tier = self._known_tier(event.service_tier)
         return event if tier == event.service_tier else replace(event, service_tier=tier)
 
@@ -412,9 +416,10 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
 
 
 def _no_equivalent(target: str) -> str:
-    """The reason for a member that is not carried over. It does not name the source: servers accept members that their
-    API does not define, and a decoder keeps all of them. Text formats have no target name."""
-    return f"{target or 'the target'} has no known equivalent"
+    """Return the reason for a member that is not carried over. It does not name the source: servers accept members that
+    their API does not define, and a decoder keeps all of them. Text formats have no target name.
+    """
+    return f"{target or 'plain text'} has no known equivalent"
 
 
 def _foreign_reason(owner: str) -> str:

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from toolglot import features
-from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
+from toolglot.events import merge_native
+from toolglot.ir import OURS, Block, Message, Request, Text, ToolCall, ToolResult, continues, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import NO_CONTENT, Place, has_results, with_messages
 from toolglot.plan import runs_on
@@ -85,8 +86,9 @@ def pair(request: Request, context: Context) -> Request:
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
-    """Whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of each run
-    directly follow it, in call order, and there are no other results."""
+    """Tell whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of
+    each run directly follow it, in call order, and there are no other results.
+    """
     calls: list[str] = []
     answered = 0
     speaking = over = False  # `over`: other content has followed, so no result may come
@@ -118,8 +120,8 @@ def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
 
 def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
     """Split a run of assistant messages into parts that each have their results directly after them. The run is one
-    part if its messages are merged or the wire format treats them as one. Chat Completions wants the results after the
-    very message that has the calls."""
+    part if its messages are merged or the wire format treats them as one. Chat Completions requires the results
+    directly after the message that has the calls."""
     if _is_one_batch(context):
         return [run]
     ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]
@@ -203,7 +205,7 @@ class _Strays:
         return self._found.get(call.id)
 
     def leaves(self, result: ToolResult) -> bool:
-        """Whether this result moves to its call. Called once per result, at its original position."""
+        """Tell whether this result moves to its call. Called once per result, at its original position."""
         found = self._found.get(result.call_id)
         if found is None or found[0] is not result or result.call_id in self._left:
             return False
@@ -214,7 +216,9 @@ class _Strays:
         return result.call_id in self._called
 
     def is_after_call(self, result: ToolResult) -> bool:
-        """Whether its call precedes it. Later messages must not change how a result is rendered: prompts are cached."""
+        """Tell whether its call precedes it. Later messages must not change how a result is rendered: prompts are
+        cached.
+        """
         return id(result) in self._after_calls
 
 
@@ -226,6 +230,7 @@ def _answers(
         return messages
     wanted = {call.id for call in calls}
     results: dict[str, tuple[ToolResult, Message]] = {}
+    joined: dict[str, ToolResult] = {}
     rest: list[Message] = []
     left: list[ToolResult] = []
     for offset, message in enumerate(messages):
@@ -236,6 +241,9 @@ def _answers(
                 others.append(block)
             elif block.call_id in wanted and block.call_id not in results:
                 results[block.call_id] = (block, message)
+            elif block.call_id in wanted and continues(before := joined.get(block.call_id, results[block.call_id][0])):
+                joined[block.call_id] = _join_results(before, block)
+                context.receipt.note(str(place), _title(block), "the one before announces it; they are one result")
             elif block.call_id in wanted:
                 context.receipt.loss(
                     str(place), f"second result of {block.call_id}", "a call has one; the first counts"
@@ -250,6 +258,7 @@ def _answers(
     if _is_in_order(calls, results, messages, rest):
         return messages
     _note_order(calls, results, messages, left, start, context)
+    results |= {call_id: (result, results[call_id][1]) for call_id, result in joined.items()}
     for call in calls:
         if call.id not in results and (found := strays.of(call)) is not None:
             results[call.id] = found
@@ -257,6 +266,14 @@ def _answers(
     if left and not ordered and not rest:
         rest.append(_placeholder(left))
     return [*ordered, *rest]
+
+
+def _join_results(first: ToolResult, second: ToolResult) -> ToolResult:
+    """Join two results of a call that yields several: the content of both, and the state of the second."""
+    before = {owner: fields for owner, fields in first.native.items() if owner != OURS}
+    is_error = first.is_error if second.is_error is None else second.is_error
+    content = (*first.content, *second.content)
+    return replace(second, content=content, is_error=is_error, native=merge_native(before, second.native))
 
 
 def _placeholder(moved: Sequence[ToolResult]) -> Message:
@@ -282,7 +299,7 @@ def _is_in_order(
     messages: tuple[Message, ...],
     rest: list[Message],
 ) -> bool:
-    """Whether the messages already have this content in this order."""
+    """Tell whether the messages already have this content in this order."""
     expected: list[Block] = [results[call.id][0] for call in calls if call.id in results]
     for message in rest:
         expected.extend(message.content)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from toolglot.ir import Message, Request, Thinking, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
@@ -20,7 +20,7 @@ _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
 
 class HistoryCutter:
-    """A conversation replayed turn by turn, and what has been dropped so far."""
+    """A conversation that is replayed turn by turn, and the content dropped so far."""
 
     def __init__(self, request: Request, scale: Scale, limits: Sequence[Limit]) -> None:
         self._messages = messages = request.messages
@@ -80,13 +80,7 @@ class HistoryCutter:
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
-        units, self._unit_of, self._batches = group_units(self._messages)
-        self._units = [deque(unit) for unit in units]
-        self._ready_units: list[tuple[int, int]] = []
-        """Heap of (first message, unit)."""
-        self._ready_batches: list[int] = []
-        self._waiting_units = deque(sorted(range(len(units)), key=lambda number: units[number][-1]))
-        self._waiting_batches = deque(sorted(range(len(self._batches)), key=lambda number: self._batches[number].last))
+        self._candidates = _DropCandidates(self._messages, self.gone)
 
     def _add_message(self, number: int) -> None:
         message, size = self._messages[number], self.size(number)
@@ -99,10 +93,7 @@ class HistoryCutter:
     def _cut(self, now: int, protected: set[int], starts_with_user: bool) -> None:
         """Cut the conversation to its limits. Candidates end before message `now`, where the current question begins,
         and are not in `protected`."""
-        while self._waiting_units and self._units[self._waiting_units[0]][-1] < now:
-            self._put_back((self._waiting_units.popleft(),))
-        while self._waiting_batches and self._batches[self._waiting_batches[0]].last < now:
-            heapq.heappush(self._ready_batches, self._waiting_batches.popleft())
+        self._candidates.release_before(now)
         for limit in self.exceeded_limits:
             if limit.name == _BY_IMAGES:
                 self._drop_images_above(limit, now, protected)
@@ -110,13 +101,13 @@ class HistoryCutter:
                 self._drop_batches(limit)
         exceeded_limits = [limit for limit in self.exceeded_limits if limit.name not in (_BY_IMAGES, _BY_RESULTS)]
         if exceeded_limits:
-            kept_units = {self._unit_of[number] for number in protected if number in self._unit_of}
+            kept_units = self._candidates.find_units(protected)
             self._drop_units(exceeded_limits, kept_units)
             if starts_with_user:
                 self._drop_head(exceeded_limits[0], kept_units)
 
     def _is_above(self, limit: Limit) -> bool:
-        """Whether more remains than a cut should leave."""
+        """Tell whether more remains than a cut should leave."""
         return self._total[limit.measure] > limit.mark(self._fixed[limit.measure])
 
     # Images
@@ -154,8 +145,7 @@ class HistoryCutter:
     # Calls and their results
 
     def _drop_batches(self, limit: Limit) -> None:
-        while self._ready_batches and self._is_above(limit):
-            batch = self._batches[heapq.heappop(self._ready_batches)]
+        while self._is_above(limit) and (batch := self._candidates.take_batch()) is not None:
             if batch.start not in self.gone:
                 self._drop_batch(batch)
 
@@ -181,7 +171,7 @@ class HistoryCutter:
         self._split_unit(batch)
 
     def _has_lost_results(self, number: int) -> bool:
-        """Whether all results of this message were dropped."""
+        """Tell whether all results of this message were dropped."""
         return has_results(self._messages[number]) and not self._results[number]
 
     def _split_unit(self, batch: Batch) -> None:
@@ -190,10 +180,7 @@ class HistoryCutter:
         answers = sorted({number for number, _ in batch.blocks if self._messages[number].role != "assistant"})
         turn = range(batch.start, self._turn_end(batch.start))
         for numbers in (turn, *((number,) for number in answers if not self._results[number])):
-            left = deque(number for number in numbers if number not in self.gone)
-            self._unit_of.update(dict.fromkeys(left, len(self._units)))
-            self._units.append(left)
-            self._put_back((len(self._units) - 1,))
+            self._candidates.add_unit(numbers)
 
     def _turn_end(self, number: int) -> int:
         while number < len(self._messages) and self._messages[number].role == "assistant":
@@ -224,49 +211,31 @@ class HistoryCutter:
     def _drop_units(self, exceeded_limits: list[Limit], protected: set[int]) -> None:
         put_back: list[int] = []
         while (limit := next(filter(self._is_above, exceeded_limits), None)) is not None:
-            unit = self._pop_oldest()
+            unit = self._candidates.take_unit()
             if unit is None:
                 break
             if unit in protected:
                 put_back.append(unit)
             else:
                 self._drop_unit(unit, limit)
-        self._put_back(put_back)
-
-    def _pop_oldest(self) -> int | None:
-        """Remove the oldest candidate unit from the heap, and return it."""
-        while self._ready_units:
-            first, unit = heapq.heappop(self._ready_units)
-            members = self._units[unit]
-            while members and (members[0] in self.gone or self._unit_of[members[0]] != unit):
-                members.popleft()
-            if members and members[0] == first:
-                return unit
-            self._put_back((unit,))  # its first messages were dropped: it begins later now
-        return None
-
-    def _put_back(self, units: Iterable[int]) -> None:
-        for unit in units:
-            if self._units[unit]:
-                heapq.heappush(self._ready_units, (self._units[unit][0], unit))
+        self._candidates.put_back(put_back)
 
     def _drop_unit(self, unit: int, limit: Limit) -> None:
-        for number in self._units[unit]:
-            if number not in self.gone and self._unit_of[number] == unit:
-                self._total = minus(self._total, self.size(number))
-                self.gone[number] = limit
+        for number in self._candidates.members(unit):
+            self._total = minus(self._total, self.size(number))
+            self.gone[number] = limit
 
     def _drop_head(self, limit: Limit, protected: set[int]) -> None:
         """Drop a leading assistant turn if possible, so that the conversation begins with the user again."""
         put_back: list[int] = []
-        while self._first_role() == "assistant" and (unit := self._pop_oldest()) is not None:
-            if unit == self._unit_of[self._head] and unit not in protected:
+        while self._first_role() == "assistant" and (unit := self._candidates.take_unit()) is not None:
+            if self._candidates.find_units({self._head}) == {unit} and unit not in protected:
                 self._drop_unit(unit, limit)
             else:
                 put_back.append(unit)
-                if self._units[unit][0] > self._head:
+                if self._candidates.members(unit)[0] > self._head:
                     break
-        self._put_back(put_back)
+        self._candidates.put_back(put_back)
 
     def _first_role(self) -> str:
         """Role of the first remaining message, ignoring system messages; empty if there is none."""
@@ -276,6 +245,65 @@ class HistoryCutter:
         ):
             self._head += 1
         return messages[self._head].role if self._head < len(messages) else ""
+
+
+class _DropCandidates:
+    """What may be dropped next, the oldest first: units of messages, and batches of calls with their results."""
+
+    def __init__(self, messages: Sequence[Message], gone: Collection[int]) -> None:
+        units, self._unit_of, self._batches = group_units(messages)
+        self._gone = gone
+        self._units = [deque(unit) for unit in units]
+        self._ready_units: list[tuple[int, int]] = []
+        """Heap of (first message, unit)."""
+        self._ready_batches: list[int] = []
+        self._waiting_units = deque(sorted(range(len(units)), key=lambda number: units[number][-1]))
+        self._waiting_batches = deque(sorted(range(len(self._batches)), key=lambda number: self._batches[number].last))
+
+    def release_before(self, now: int) -> None:
+        """Make candidates of what ends before this message."""
+        while self._waiting_units and self._units[self._waiting_units[0]][-1] < now:
+            self.put_back((self._waiting_units.popleft(),))
+        while self._waiting_batches and self._batches[self._waiting_batches[0]].last < now:
+            heapq.heappush(self._ready_batches, self._waiting_batches.popleft())
+
+    def find_units(self, numbers: Iterable[int]) -> set[int]:
+        """Units of these messages."""
+        return {self._unit_of[number] for number in numbers if number in self._unit_of}
+
+    def members(self, unit: int) -> list[int]:
+        """Remaining messages of a unit."""
+        return [number for number in self._units[unit] if self._is_member(number, unit)]
+
+    def add_unit(self, numbers: Iterable[int]) -> None:
+        """Make a unit of those of these messages that remain."""
+        unit, left = len(self._units), deque(number for number in numbers if number not in self._gone)
+        self._unit_of.update(dict.fromkeys(left, unit))
+        self._units.append(left)
+        self.put_back((unit,))
+
+    def take_batch(self) -> Batch | None:
+        return self._batches[heapq.heappop(self._ready_batches)] if self._ready_batches else None
+
+    def take_unit(self) -> int | None:
+        """Remove the oldest unit, and return it."""
+        while self._ready_units:
+            first, unit = heapq.heappop(self._ready_units)
+            members = self._units[unit]
+            while members and not self._is_member(members[0], unit):
+                members.popleft()
+            if members and members[0] == first:
+                return unit
+            self.put_back((unit,))  # its first messages were dropped: it begins later now
+        return None
+
+    def put_back(self, units: Iterable[int]) -> None:
+        for unit in units:
+            if self._units[unit]:
+                heapq.heappush(self._ready_units, (self._units[unit][0], unit))
+
+    def _is_member(self, number: int, unit: int) -> bool:
+        return number not in self._gone and self._unit_of[number] == unit
 
 
 class _ReplayedConversation:

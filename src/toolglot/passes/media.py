@@ -23,7 +23,7 @@ from toolglot.wire.media_types import charset_of, normalize_source
 
 
 def marker(media: Media, what: str) -> Text:
-    """The text that replaces media. It keeps the cache breakpoint."""
+    """Return the text that replaces media. It keeps the cache breakpoint."""
     named = f" {media.name}" if media.name else ""
     return Text(text=f"[{media.kind}{named} {what}]", cache=media.cache)
 

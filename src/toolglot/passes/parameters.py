@@ -10,7 +10,7 @@ from toolglot.capabilities import Capabilities, ReasoningCapabilities
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
-from toolglot.receipt import describe_setting
+from toolglot.receipt import Receipt, describe_setting
 
 PLAIN = tuple(features.SETTINGS)
 """Fields that a target either has or lacks. Other fields (`tool_choice`, `reasoning` …) have their own passes."""
@@ -105,7 +105,7 @@ def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
 
 
 def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
-    """Whether the model will reason, given the settings that `effort.fit` will leave in the request."""
+    """Tell whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning
@@ -121,8 +121,16 @@ def _with_logprobs(request: Request, context: Context) -> Request:
         return request
     if request.logprobs is None:
         return replace(request, logprobs=True)
-    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are asked for")
+    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are requested")
     return replace(request, top_logprobs=None)
+
+
+def with_one_candidate(request: Request, receipt: Receipt, why: str) -> Request:
+    """Ask for one answer. Calls that are run or read here are those of the first answer."""
+    if request.candidates in (None, 1):
+        return request
+    receipt.loss("candidates", describe_setting("candidates", request.candidates), why)
+    return replace(request, candidates=None)
 
 
 def _describe(name: str, value: Any) -> str:

@@ -19,7 +19,7 @@ from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
 """Signature that Google documents for calls that another model made."""
-UNKNOWN = "as nothing shows whose it is"
+UNKNOWN = "because its origin is unknown"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
@@ -31,7 +31,7 @@ other one."""
 
 
 def _demand_of(context: Context) -> HistoryDemand:
-    """The target's demands on a history whose reasoning is not its own."""
+    """Return the target's demands on a history whose reasoning is not its own."""
     return DIALECTS[context.target].upstream.demand if context.target in DIALECTS else NO_DEMAND
 
 
@@ -120,7 +120,7 @@ _STATE_WHY = "signatures go back only to the model that made them"
 
 
 def _is_own(block: Thinking, context: Context) -> bool:
-    """Whether the target created this reasoning and accepts it back. Servers that imitate an API create reasoning
+    """Tell whether the target created this reasoning and accepts it back. Servers that imitate an API create reasoning
     without its signature."""
     if context.aliased and (context.can.reasoning.in_history == "none" or _is_doubtful(block, context)):
         return False
@@ -132,8 +132,9 @@ def _is_own(block: Thinking, context: Context) -> bool:
 
 
 def _is_doubtful(block: Thinking, context: Context) -> bool:
-    """Whether this is only text in a field of the client's own API, for a model that accepts only its own reasoning.
-    Under an alias, nothing shows whether this model or another one of the same API wrote it."""
+    """Tell whether this is only text in a field of the client's own API, for a model that accepts only its own
+    reasoning. Under an alias, nothing shows whether this model or another one of the same API wrote it.
+    """
     if context.can.reasoning.in_history != "owned" or context.source != context.target:
         return False
     fields = native_of(block, context.target)
@@ -153,17 +154,17 @@ def _holds_state(block: Block, target: str) -> bool:
 
 
 def is_anothers(block: Block, target: str) -> bool:
-    """Whether another model is known to have created the block."""
+    """Tell whether another model is known to have created the block."""
     return _holds_state(block, target) or any(MADE in fields for fields in block.native.values())
 
 
 def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
-    """Whether these fields contain a model's state. The placeholder for calls of other models is not state."""
+    """Tell whether these fields contain a model's state. The placeholder for calls of other models is not state."""
     return not keys.isdisjoint(fields) and any(fields[key] != UNSIGNED for key in fields if key in keys)
 
 
 def reasons(request: Request, context: Context) -> bool:
-    """Whether the request enables reasoning. In another dialect's request, an effort or a budget alone enables it."""
+    """Tell whether the request enables reasoning. In another dialect's request, an effort or a budget suffices."""
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.effort == "none":
         return False

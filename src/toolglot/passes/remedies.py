@@ -60,7 +60,7 @@ class RefusedRequest(NamedTuple):
     """Remedies of the dialect."""
 
     def with_capabilities(self, **changes: Any) -> Context:
-        """The context with the target's corrected capabilities."""
+        """Return the context with the target's corrected capabilities."""
         return _with_capabilities(self.context, **changes)
 
 
@@ -84,7 +84,7 @@ class Remedies(Struct, frozen=True, kw_only=True):
     refusals: tuple[Remedy, ...] = ()
     """In order: the first one that matches and changes something is used."""
     fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
-    """How to remove a field that no pass knows."""
+    """Functions that remove a field that no pass handles."""
     named_fields: Mapping[str, Fix] = {}
     """Fixes for fields that a validator names, if there is a better fix than removal."""
 
@@ -113,7 +113,7 @@ def forget_reasoning(refusal: RefusedRequest) -> Request:
     return replace(refusal.request, messages=tuple(messages))
 
 
-# How much to think
+# Amount of thinking
 
 
 _REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
@@ -143,7 +143,7 @@ def think_by_budget(refusal: RefusedRequest) -> Request:
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
         return request
-    refusal.context.receipt.note("reasoning", "thinking", f"the upstream wants a budget: {BUDGET} tokens")
+    refusal.context.receipt.note("reasoning", "thinking", f"the upstream requires a budget: {BUDGET} tokens")
     return replace(request, reasoning=replace(wanted, mode="on", budget_tokens=BUDGET))
 
 
@@ -161,7 +161,7 @@ def think_anyway(refusal: RefusedRequest) -> Request:
     return effort.fit(refusal.request, refusal.with_capabilities(reasoning_off=False))
 
 
-# Which tools to call
+# Tool choice
 
 
 def choose_freely(refusal: RefusedRequest) -> Request:
@@ -173,7 +173,7 @@ def choose_freely(refusal: RefusedRequest) -> Request:
     return remove_fields("tool_choice")(refusal)
 
 
-# How much to write
+# Output length
 
 
 def write_less(refusal: RefusedRequest) -> Request:
@@ -239,7 +239,7 @@ def alternate_roles(refusal: RefusedRequest) -> Request:
     request = system.fit(refusal.request, context)
     merged = turns.merge_neighbours(request, context)
     if (count := len(request.messages) - len(merged.messages)) > 0:
-        why = "the upstream wants one message for each turn; they join those before them"
+        why = "the upstream requires one message for each turn; they are merged with those before them"
         refusal.context.receipt.note("messages", f"{count} messages", why)
     return bridge_results(refusal._replace(request=merged))
 
@@ -252,7 +252,7 @@ def end_with_user(refusal: RefusedRequest) -> Request:
     return turns.group(refusal.request, refusal.with_capabilities(prefill=False))
 
 
-# Schemas and media of a client of the upstream's own dialect, which no pass looks at
+# Schemas and media of a client of the upstream's own dialect, which no pass handles
 
 
 def rewrite_schemas(rewrite: Callable[[Json, str, Receipt], Json]) -> Fix:
@@ -296,7 +296,7 @@ _CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values
 
 
 def fix_fields(refusal: RefusedRequest) -> Request:
-    """Fix all fields that pydantic names at once: its errors come as a list, and a second rejection would be final."""
+    """Fix all fields that pydantic names at once: its errors are a list, and a second rejection would be final."""
     text = refusal.match.string
     places = list(_LOCATION.finditer(text))
     ends = [place.start() for place in places[1:]] + [len(text)]

@@ -15,7 +15,9 @@ from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.mcp_servers import filter_servers
+from toolglot.gateway.model_route import resolve_allowed
 from toolglot.manifest import load
+from toolglot.routing import UnknownModelError
 from toolglot.server import responses_relay, responses_routes
 from toolglot.server.asgi_request import AsgiRequest, find_client_dialect
 from toolglot.server.count_tokens import count_tokens
@@ -35,8 +37,19 @@ RECEIPTS_LISTED = 100
 async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """List the models that clients can use, in the format of the client's dialect."""
     listing = find(find_client_dialect(incoming, match)).listing
-    body = listing.encode_models(await incoming.gateway.catalog.models(), incoming.query)
+    models = await incoming.gateway.catalog.models()
+    if incoming.caller.account is not None:
+        models = [model for model in models if _is_allowed(incoming, model.name)]
+    body = listing.encode_models(models, incoming.query)
     await incoming.reply(200, JSON, body)
+
+
+def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
+    """Tell whether the caller's key may use this model."""
+    try:
+        return bool(resolve_allowed(incoming.gateway, incoming.caller, model))
+    except (FailedError, UnknownModelError):
+        return False
 
 
 async def show_model(service: Service, incoming: AsgiRequest, match: Match) -> None:
@@ -100,7 +113,7 @@ async def show_receipt(service: Service, incoming: AsgiRequest, match: Match) ->
 async def list_mcp_servers(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """Report the state of the MCP servers that this key may use."""
     config = incoming.gateway.config.mcp
-    hidden = config.servers.keys() - filter_servers(config, incoming.record.key).servers.keys()
+    hidden = config.servers.keys() - filter_servers(config, incoming.caller).servers.keys()
     states = [] if service.host is None else [each for each in service.host.states() if each.name not in hidden]
     servers = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
     await incoming.reply(200, JSON, json.encode({"servers": servers}))
@@ -140,6 +153,24 @@ async def show_welcome(service: Service, incoming: AsgiRequest, match: Match) ->
     await incoming.reply(200, JSON, json.encode(description))
 
 
+async def administer(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import admin_routes  # most gateways have no team
+
+    await admin_routes.administer(service, incoming, match)
+
+
+async def sign_in(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import sign_in as steps
+
+    await steps.sign_in(service, incoming, match)
+
+
+async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import admin_routes
+
+    await admin_routes.show_own_key(service, incoming, match)
+
+
 async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) -> None:
     now = service.snapshot(asyncio.get_running_loop().time())
     try:
@@ -172,6 +203,9 @@ ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] 
     "model_check": check_model,
     "function": call_function,
     "metrics": show_metrics,
+    "own_key": show_own_key,
+    "admin": administer,
+    "sign_in": sign_in,
     "health": report_health,
     "ready": report_readiness,
     "welcome": show_welcome,

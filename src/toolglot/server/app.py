@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Mapping
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from toolglot import __version__
 from toolglot.dialects import DIALECTS, STORED
@@ -21,8 +24,23 @@ from toolglot.server.asgi_request import (
     find_client_dialect,
     hide_in_record,
 )
+from toolglot.server.security import Operator, find_keys
 from toolglot.server.service import Service
+from toolglot.store import StoreError
 
+if TYPE_CHECKING:
+    from toolglot.team.directory import KeyDirectory
+    from toolglot.team.service import Team
+
+log = logging.getLogger("toolglot.server")
+
+_KEYS_AWAY = ApiError(
+    kind="overloaded",
+    status=503,
+    code="keys_unavailable",
+    message="This server cannot check keys at the moment: its database does not answer",
+    retry_after=2.0,
+)
 NO_WEBSOCKET = ApiError(
     kind="bad_request",
     status=426,
@@ -85,6 +103,9 @@ class App:
             incoming.framing = json_array.JsonArray()
         incoming.record.admitted = False
         try:
+            if self.service.team is not None:
+                await look_up_keys(self.service.team.keys, incoming.headers, incoming.query)
+                incoming.operator = await find_operator(self.service.team, incoming, match)
             if (refusal := self._refuse(incoming, match)) is not None:
                 raise FailedError(refusal)
             is_open = isinstance(match, routes.Match) and match.route.open
@@ -112,15 +133,14 @@ class App:
     def _refuse(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
         """Check access and limits. Only the matched route matters; a path that is not known to be open needs a key."""
         guard = incoming.gateway.guard
-        decision = guard.check(incoming.method, incoming.headers)
+        keys = self.service.keys
+        decision = guard.check(incoming.method, incoming.headers, keys)
         incoming.extra_headers |= decision.headers
         if decision.error is not None or incoming.method == "OPTIONS":
             return decision.error
         if isinstance(match, routes.Match) and match.route.open:
             return None
-        caller, error = guard.identify(incoming.headers, incoming.query)
-        if caller is not None:
-            incoming.record.key, incoming.record.owner = caller.label, caller.owner
+        error = self._identify(incoming, match)
         if error is None and headers.count_hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
@@ -134,6 +154,23 @@ class App:
             message = f"toolglot has {limit} requests in flight, its limit"
             return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
         return None
+
+    def _identify(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
+        """Find who sends the request, and check whether the route is for them."""
+        guard, record = incoming.gateway.guard, incoming.record
+        caller, error = guard.identify(incoming.headers, incoming.query, self.service.keys)
+        if caller is not None:
+            incoming.caller = caller
+            record.key, record.owner = caller.label, caller.owner
+        operator = incoming.operator
+        if operator is not None:
+            record.key = operator.name
+        if isinstance(match, routes.NoMatch):
+            return error if operator is None else None
+        if match.route.role == "client":
+            return error
+        refusal = guard.check_role(match.route.role, operator, caller)
+        return refusal or (error if operator is None else None)
 
     async def _fail(
         self,
@@ -152,6 +189,33 @@ class App:
         lost = headers.describe_receipt(receipt) if receipt is not None else {}
         body = reply.body if incoming.framing is None else incoming.framing.wrap(reply.body)
         await incoming.reply(reply.status, {**reply.headers, **lost}, body)
+
+
+async def look_up_keys(keys: KeyDirectory, headers: Mapping[str, str], query: Mapping[str, str]) -> None:
+    """Read unknown keys of a request from the database."""
+    for shown in find_keys(headers, query):
+        if not keys.needs_lookup(shown):
+            continue
+        try:
+            await keys.look_up(shown)
+        except StoreError:
+            log.warning("a key could not be looked up", exc_info=True)
+            raise FailedError(_KEYS_AWAY) from None
+
+
+async def find_operator(team: Team, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> Operator | None:
+    """Find who administers the team with this request: by a credential, or as a person who has signed in."""
+    operator = incoming.gateway.guard.find_operator(incoming.headers)
+    is_person = team.config.proxy is not None or team.config.oidc is not None
+    if operator is not None or not is_person or isinstance(match, routes.NoMatch) or match.route.role == "client":
+        return operator
+    from toolglot.server.sign_in import find_person  # most teams have none
+
+    try:
+        return await find_person(team, incoming)
+    except StoreError:
+        log.warning("a session could not be looked up", exc_info=True)
+        raise FailedError(_KEYS_AWAY) from None
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

@@ -19,6 +19,7 @@ from toolglot.server.json_array import JsonArray
 from toolglot.server.request_body import decode_headers, read_body
 from toolglot.server.response_cycle import CUT
 from toolglot.server.routes import Match, NoMatch
+from toolglot.server.security import NO_CALLER, Operator
 
 if TYPE_CHECKING:
     from toolglot.gateway.features.recording import ExchangeRecording
@@ -66,6 +67,9 @@ class AsgiRequest:
         """The recording of this exchange, if it is recorded."""
         self.hold: BodyHold | None = None
         """The share of the body budget that this request's body takes."""
+        self.caller = NO_CALLER
+        self.operator: Operator | None = None
+        """Who administers the team with this request, or looks on."""
         self._send = send
         self._loop = asyncio.get_running_loop()
 
@@ -73,6 +77,12 @@ class AsgiRequest:
     def credentials(self) -> tuple[str, ...]:
         """Credentials that the client sent in headers or query."""
         return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
+
+    @property
+    def peer(self) -> str | None:
+        """The address of the connection's other side."""
+        client = self.scope.get("client")
+        return client[0] if client else None
 
     def hide_in_error(self, error: ApiError) -> ApiError:
         """Remove credentials from an error: the client's own and those of the configuration."""

@@ -9,6 +9,7 @@ from toolglot.errors import ApiError, DecodeError
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.mcp_loop import add_served_tools
 from toolglot.gateway.features.responses_turn import ResponsesTurn
+from toolglot.gateway.model_route import resolve_allowed
 from toolglot.gateway.received import ReceivedRequest, require_model
 from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Request, replace
@@ -27,7 +28,7 @@ from toolglot.upstream.upstream import Upstream
 UPSTREAM_TIMEOUT = 10.0
 """Seconds that an upstream has for its count. Agents count often, and an estimate is better than a wait."""
 MAX_REPLY_BYTES = 1024 * 1024
-"""Bytes of an upstream's reply, which is one number."""
+"""Maximum bytes of an upstream's reply, which is one number."""
 
 
 async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) -> None:
@@ -46,7 +47,7 @@ async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) ->
         request = replace(request, model=match.values["model"])
     require_model(request, required=client.counting.needs_model)
     incoming.record.model = request.model[:MAX_NAME]
-    target = incoming.gateway.router.resolve(request.model)[0]
+    target = resolve_allowed(incoming.gateway, incoming.caller, request.model)[0]
     upstream = incoming.gateway.upstreams[target.upstream]
     owner = incoming.record.owner
     _, whole = await ResponsesTurn.begin(
@@ -54,8 +55,10 @@ async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) ->
     )
     if whole is not body:
         request = await offload(len(whole), client.counting.decode_request, whole)
-    received = ReceivedRequest(client=client, request=request, body=whole, headers=incoming.headers)
-    request = await add_served_tools(service, incoming.gateway, received, target, incoming.record.key)
+    received = ReceivedRequest(
+        client=client, request=request, body=whole, headers=incoming.headers, caller=incoming.caller
+    )
+    request = await add_served_tools(service, incoming.gateway, received, target)
     calls = await ToolModes(service.tool_support, service.store).find_text_calls(upstream, target, request)
     exchange = make_exchange(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name

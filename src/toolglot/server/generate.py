@@ -26,7 +26,6 @@ from toolglot.server import headers
 from toolglot.server.asgi_request import AsgiRequest
 from toolglot.server.error_replies import DRAINING, is_sent_as_stream
 from toolglot.server.routes import Match
-from toolglot.server.security import Caller
 from toolglot.server.service import Service
 from toolglot.upstream.offload import offload
 
@@ -86,6 +85,7 @@ async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -
         body=body,
         headers=incoming.headers,
         query=incoming.query,
+        caller=incoming.caller,
         credentials=incoming.credentials,
         recording=incoming.recording,
         can_cut=incoming.scope.get("http_version") != "1.0",
@@ -94,7 +94,6 @@ async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -
 
 
 def _head_of(incoming: AsgiRequest, match: Match, client: Dialect) -> RequestHead:
-    record = incoming.record
     return RequestHead(
         path=incoming.path,
         route=match.route,
@@ -103,7 +102,7 @@ def _head_of(incoming: AsgiRequest, match: Match, client: Dialect) -> RequestHea
         stream_lines=b"",
         query=incoming.query,
         headers=incoming.headers,
-        caller=Caller(record.key or "", record.owner),
+        caller=incoming.caller,
         credentials=incoming.credentials,
         guard=incoming.gateway.guard,
     )
@@ -136,6 +135,7 @@ async def _send_answer(incoming: AsgiRequest, answer: ClientAnswer) -> None:
         answer.report()  # the client may request the receipt as soon as it has the answer
         if isinstance(result, WholeAnswer):
             fields = answer.source.client_headers(context, result.upstream_headers)
+            fields |= headers.describe_cost(record)
             await incoming.reply(200, {"content-type": "application/json", **fields}, result.body)
             return
         if result.upstream_headers is not None and not context.begun:

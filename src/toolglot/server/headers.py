@@ -40,7 +40,7 @@ MCP_SERVERS = "x-toolglot-mcp"
 CLIENT_SETTINGS = (HOPS, STRICT, MCP_SERVERS)
 """Headers with which a client controls this gateway."""
 MAX_HOPS = 8
-"""Gateways in a chain. More are taken for a loop."""
+"""Maximum gateways in a chain. More are taken for a loop."""
 
 
 def encode_lines(fields: Mapping[str, str]) -> bytes:
@@ -129,8 +129,17 @@ def describe_exchange(
     }
 
 
+def describe_cost(record: RequestRecord) -> dict[str, str]:
+    """Describe the known cost of the answer in USD, in one header; none if no cost is known."""
+    if record.cost is None:
+        return {}
+    from toolglot.prices import to_decimal  # loaded with the first price
+
+    return {"x-toolglot-cost": to_decimal(record.cost)}
+
+
 def has_none_for_client(exchange: ExchangeCore, upstream_headers: Mapping[str, str]) -> bool:
-    """Whether the upstream sent no header for the client."""
+    """Tell whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)

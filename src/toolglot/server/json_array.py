@@ -25,7 +25,7 @@ class JsonArray:
         return elements or (b"" if data.strip() else data)
 
     def close(self) -> bytes:
-        """The end of the array."""
+        """Return the end of the array."""
         return b"]" if self._written else b"[]"
 
     def wrap(self, document: bytes) -> bytes:
@@ -38,5 +38,5 @@ class JsonArray:
 
 
 def wants_json_array(route: Route, query: Mapping[str, str]) -> bool:
-    """Whether this request asks for an array. Only `alt=sse` asks for events."""
+    """Tell whether this request asks for an array. Only `alt=sse` asks for events."""
     return route.streams is True and query.get("alt") != "sse"

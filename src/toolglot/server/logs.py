@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
-from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.request_record import NANO, RequestRecord
 from toolglot.ir import format_tokens
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.security import SecretFilter
@@ -44,12 +44,13 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
 
 
 class GatewayLogHandler(logging.StreamHandler[TextIO]):
-    """Writes the log. A class of its own, to find an earlier handler again."""
+    """Writes the log. A separate class, so that an earlier handler can be found."""
 
 
 def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
-    """Send the log to this stream, in the format of the request lines and without secrets: that of this package, and
-    warnings of others."""
+    """Send the log of this package, and warnings of others, to this stream, in the format of the request lines and
+    without secrets.
+    """
     handler = GatewayLogHandler(stream)
     handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
@@ -62,7 +63,7 @@ def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -
 
 
 def format_message(message: str, level: str = "info", **fields: str) -> str:
-    """Format something that is not from a logger as a JSON line like the others."""
+    """Format a message that is not from a logger as a JSON log line."""
     return json.encode_text({"time": now(), "level": level, "message": message, **fields})
 
 
@@ -99,6 +100,8 @@ def format_fields(record: RequestRecord) -> dict[str, Any]:
         "input_tokens": usage.input_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
+        "cost_usd": None if record.cost is None else record.cost / NANO,
+        "unpriced": record.unpriced or None,
         "prefix_reuse": round(record.prefix_reuse[-1][1], 4) if record.prefix_reuse else None,
         "losses": record.losses,
         "seconds": round(record.seconds, 4),
@@ -122,6 +125,8 @@ def format_text(record: RequestRecord, *, colour: bool = False) -> str:
         words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
     if record.usage is not None:
         words.append(format_tokens(record.usage))
+    if record.cost is not None:
+        words.append(_format_cost(record.cost, record.unpriced))
     words.append(f"{record.seconds:.2f}s")
     if record.attempts > record.rounds:
         words.append(f"{record.attempts - record.rounds + 1} attempts")
@@ -133,6 +138,12 @@ def format_text(record: RequestRecord, *, colour: bool = False) -> str:
     if record.error is not None:
         words.append(f"{record.error}: {printable(record.message or '')}")
     return "  ".join(words)
+
+
+def _format_cost(cost: int, unpriced: int) -> str:
+    from toolglot.prices import format_usd  # loaded with the first price
+
+    return f"at least {format_usd(cost)}, {unpriced} unpriced" if unpriced else format_usd(cost)
 
 
 def _lost_names(record: RequestRecord) -> str:

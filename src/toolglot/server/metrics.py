@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.request_record import NANO, RequestRecord
 from toolglot.ir import Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,7 +41,7 @@ class Counter:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels. A frequent caller can keep it."""
+        """Return the cell of these labels. A frequent caller can keep it."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0]
@@ -69,7 +69,7 @@ class Histogram:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels: the count per bucket, then the sum of all values."""
+        """Return the cell of these labels: the count per bucket, then the sum of all values."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0] * (len(self._bounds) + 2)
@@ -121,15 +121,15 @@ class Metrics:
         self.requests = Counter("toolglot_requests_total", "Requests answered.", ("route", *path, "status"))
         self.upstream = Counter("toolglot_upstream_attempts_total", "Calls to upstreams.", ("upstream",))
         self.retries = Counter("toolglot_retries_total", "Calls to upstreams beyond the first.", ("upstream",))
-        self.fallbacks = Counter("toolglot_fallbacks_total", "Answers by another target than the first.", ("upstream",))
+        self.fallbacks = Counter("toolglot_fallbacks_total", "Answers by a fallback target.", ("upstream",))
         self.mended = Counter(
             "toolglot_mended_total", "Requests changed after an upstream refused them.", ("upstream",)
         )
         self.asked_again = Counter(
-            "toolglot_asked_again_total", "Models called again because of a call that cannot be run.", ("upstream",)
+            "toolglot_asked_again_total", "Repeated model calls because of a call that cannot be run.", ("upstream",)
         )
         self.served = Counter(
-            "toolglot_mcp_calls_total", "Calls to tools of MCP servers that were run here.", ("server", "outcome")
+            "toolglot_mcp_calls_total", "Calls of MCP tools that the gateway ran.", ("server", "outcome")
         )
         self.cancelled = Counter(
             "toolglot_cancelled_total", "Clients that disconnected before the end.", ("route", *path)
@@ -137,7 +137,7 @@ class Metrics:
         self.errors = Counter("toolglot_errors_total", "Errors sent to clients.", ("route", *path, "kind"))
         self.lines = Counter(
             "toolglot_receipt_lines_total",
-            "Things lost or changed in translation.",
+            "Losses and changes in translations.",
             ("client", "upstream_dialect", "severity"),
         )
         self.recordings = Counter(
@@ -157,7 +157,17 @@ class Metrics:
             SHARES,
         )
         self.simple = Counter(
-            "toolglot_express_total", "Requests that one call answered, without a task or timer of their own.", path
+            "toolglot_express_total", "Requests that one call answered, without a separate task or timer.", path
+        )
+        self.costs = Counter(
+            "toolglot_cost_usd_total",
+            "Known costs of answers in USD. `model` is its name in the prices.",
+            ("upstream", "model"),
+        )
+        self.unpriced = Counter(
+            "toolglot_unpriced_total",
+            "Model calls whose cost is unknown: because of the price, its rate for a service tier, or the usage.",
+            ("upstream", "reason"),
         )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
@@ -215,6 +225,8 @@ class Metrics:
                     cell[bisect_left(TOKENS, tokens)] += 1
                     cell[-1] += tokens
             self._observe_cache(usage, key[-1])
+        if record.charges:
+            self._observe_costs(record)
         if record.losses or record.notes:
             self._observe_lines(record)
         for answering, share in record.prefix_reuse:
@@ -223,6 +235,13 @@ class Metrics:
     def _observe_cache(self, usage: Usage, upstream: str) -> None:
         if usage.input_tokens and usage.cached_tokens is not None:
             self.cache_reads.observe((upstream,), usage.cached_tokens / usage.input_tokens)
+
+    def _observe_costs(self, record: RequestRecord) -> None:
+        for charge in record.charges:
+            if charge.cost is not None:
+                self.costs.add((charge.upstream, charge.priced_as or ""), charge.cost / NANO)
+            else:
+                self.unpriced.add((charge.upstream, charge.why_unpriced))
 
     def _observe_lines(self, record: RequestRecord) -> None:
         for severity, amount in (("loss", record.losses), ("note", record.notes)):
@@ -277,6 +296,7 @@ class Metrics:
             if amount:
                 counter.add((upstream,), amount)
         self._observe_lines(record)
+        self._observe_costs(record)
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
         labels = ("chat", upstream)
@@ -303,7 +323,7 @@ class Metrics:
         """Encode all metrics, with gauges: requests in flight, resting upstreams, and MCP servers that are up."""
         lines: list[str] = []
         name = "toolglot_requests_in_flight"
-        lines += [*_encode_metadata(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
+        lines += [*_encode_metadata(name, "Requests in progress.", "gauge"), f"{name} {in_flight}"]
         name = "toolglot_upstream_resting"
         lines += _encode_metadata(name, "1 while an upstream is skipped because it has failed repeatedly.", "gauge")
         lines += [

@@ -16,6 +16,7 @@ from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.startup import StartOptions, start_gateway
 from toolglot.upstream.transport import Transport
 
@@ -35,6 +36,7 @@ class ConfigReloader:
         transport: Transport,
         address: tuple[str, int],
         file: Path | None,
+        manager: ServiceManager,
     ) -> None:
         self._service = service
         self._options = options
@@ -43,6 +45,7 @@ class ConfigReloader:
         self._address = address
         self._begun = service.gateway.config
         self._file = file
+        self._manager = manager
         self._watch = FileWatch(*self._files(self._begun))
 
     async def run(self) -> None:
@@ -57,12 +60,13 @@ class ConfigReloader:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
             if asked.is_set() and ends and not has_terminal():
-                log.info("the terminal is gone")
+                log.info("the terminal was closed")
                 signal.raise_signal(signal.SIGTERM)
                 return
             if asked.is_set() or self._watch.changed():
                 asked.clear()
-                await self._load()
+                with self._manager.reloading():
+                    await self._load()
 
     def _files(self, config: Config) -> list[Path]:
         """Files that the configuration consists of."""
@@ -75,17 +79,17 @@ class ConfigReloader:
                 self._options, self._environ, self._transport, own_port=port, before=service.gateway
             )
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+            log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
             return
         except Exception:
             # No error may end the watch: the next change may fix the configuration.
-            log.exception("the configuration could not be loaded, and the last good one stays in use")
+            log.exception("the configuration could not be loaded; the last valid one stays in use")
             return
         if service.host is not None:
             try:
                 await service.host.update(begun.gateway.config.mcp.servers)
             except MissingExtraError as error:
-                log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+                log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
                 return
         service.gateway = begun.gateway
         self._watch.follow(self._files(begun.gateway.config))
@@ -95,13 +99,13 @@ class ConfigReloader:
 
 
 def ends_with_terminal() -> bool:
-    """Whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
+    """Tell whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
     `nohup`, which ignores SIGHUP: then SIGHUP only reloads the configuration. Call it before SIGHUP has a handler."""
     return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal."""
+    """Tell whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -118,6 +122,7 @@ def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
         ),
         "server.workers": (begun.server.workers, now.server.workers),
         "store": (begun.store, now.store),
+        "team": (begun.team, now.team),
         "record": (begun.record, now.record),
         "log": (begun.log, now.log),
         "limits.connections": (begun.limits.connections, now.limits.connections),

@@ -98,7 +98,7 @@ async def read_body(
     while more:
         message = await clock.wait_for(receive())
         if message["type"] == "http.disconnect":
-            raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
+            raise ClientGone(ApiError(kind="bad_request", status=499, message="The client disconnected"))
         body, more = message.get("body", b""), message.get("more_body", False)
         size += len(body)
         if size > limits.body:
@@ -163,7 +163,7 @@ async def _await_room(work: Awaitable[None]) -> None:
     try:
         await work
     except NoRoomError:
-        message = "The requests that toolglot is working on take all the memory that limits.bodies allows"
+        message = "The requests in progress use all the memory that limits.bodies allows"
         raise TooManyBodies(
             ApiError(kind="overloaded", status=503, code="too_many_bodies", message=message, retry_after=_RETRY_AFTER)
         ) from None

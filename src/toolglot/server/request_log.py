@@ -13,7 +13,7 @@ from time import gmtime, strftime, time
 from typing import TextIO, TypeAlias
 
 from toolglot.config.schema import LogConfig
-from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.request_record import NANO, RequestRecord
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.logs import GetSecrets, format_fields, format_text, is_text
 from toolglot.server.security import redact
@@ -27,8 +27,8 @@ MAX_TEMPLATES = 256
 """A limit, as clients choose the names of models and their user agents."""
 
 _VARYING = frozenset(
-    """time level message id input_tokens cached_tokens output_tokens prefix_reuse losses seconds first_byte_seconds
-    bytes_in bytes_out""".split()  # noqa: SIM905
+    """time level message id input_tokens cached_tokens output_tokens cost_usd unpriced prefix_reuse losses seconds
+    first_byte_seconds bytes_in bytes_out""".split()  # noqa: SIM905
 )
 """Fields that are not part of a template: numbers, and texts that the gateway chooses."""
 
@@ -91,7 +91,7 @@ class RequestLog:
         self._stream.flush()
 
     def _has_new_secrets(self) -> bool:
-        """Whether secrets have changed: by a reload of the configuration or a renewed token."""
+        """Tell whether secrets have changed: by a reload of the configuration or a renewed token."""
         secrets = _sort_secrets(self._get_secrets())
         if secrets == self._secrets:
             return False
@@ -123,6 +123,11 @@ class RequestLog:
                 parts.append(f',"cached_tokens":{usage.cached_tokens}')
             if usage.output_tokens is not None:
                 parts.append(f',"output_tokens":{usage.output_tokens}')
+        if record.charges:
+            if record.cost is not None:
+                parts.append(f',"cost_usd":{record.cost / NANO!r}')
+            if record.unpriced:
+                parts.append(f',"unpriced":{record.unpriced}')
         if record.prefix_reuse:
             parts.append(f',"prefix_reuse":{round(record.prefix_reuse[-1][1], 4)}')
         started = record.started

@@ -36,6 +36,7 @@ from toolglot.server.request_log import RequestLog
 from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
 from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
@@ -77,7 +78,7 @@ def open_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
     """Bind a socket to the address to serve on. Other processes may bind it, too, if it is `shared`."""
-    check_bind(config.server)
+    check_bind(config.server, needs_key=config.team.enabled)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -95,7 +96,7 @@ def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """The URL of a listening socket."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -114,12 +115,19 @@ def _connection_limits(limits: Limits) -> ConnectionLimits:
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn's server with a callback when it listens, and an orderly shutdown of the service."""
+    """uvicorn's server with callbacks when it listens and when it stops, and an orderly shutdown of the service."""
 
-    def __init__(self, service: Service, on_ready: Callable[[], None], slot: WorkerSlot | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        on_ready: Callable[[], None],
+        slot: WorkerSlot | None = None,
+        on_stopping: Callable[[], None] = lambda: None,
+    ) -> None:
         limits = service.gateway.config.limits
         self._service = service
         self._on_ready = on_ready
+        self._on_stopping = on_stopping
         self._slot = slot
         super().__init__(
             uvicorn.Config(
@@ -141,6 +149,7 @@ class GatewayServer(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stopping()
         limits = self._service.gateway.config.limits
         drain = limits.drain if self._slot is None else await self._slot.leave(self, limits)
         self._service.is_accepting = False
@@ -199,6 +208,7 @@ async def _run(
         _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
             resources.push_async_callback(_close_store, service.store)
+        await _open_team(service, started, environ, transport, resources)
         service.recorder = _start_recording(started, service, options)
         if service.recorder is not None:
             resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
@@ -207,11 +217,19 @@ async def _run(
         if traces is not None:
             service.observers = (*service.observers, traces.observe)
             resources.push_async_callback(asyncio.to_thread, traces.close)
-        reload = ConfigReloader(service, options, environ, transport, listener.getsockname()[:2], started.file)
+        # Of several workers, only their parent notifies the service manager.
+        manager = ServiceManager(environ if slot is None else {})
+        address = listener.getsockname()[:2]
+        reload = ConfigReloader(service, options, environ, transport, address, started.file, manager)
         reloads = asyncio.create_task(reload.run())
         resources.push_async_callback(_cancel_task, reloads)
         await asyncio.sleep(0)  # SIGHUP must have a handler before the address is announced: without one it kills
-        server = GatewayServer(service, lambda: on_ready(listener_url(listener), started), slot)
+
+        def announce() -> None:
+            on_ready(listener_url(listener), started)
+            manager.ready(f"serving at {listener_url(listener)}")
+
+        server = GatewayServer(service, announce, slot, manager.stopping)
         if slot is None or await slot.ready(server):
             _ignore_repeated_signals()
             _shorten_loop_pauses()
@@ -271,6 +289,28 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
         service.store_failure = str(error)
 
 
+async def _open_team(
+    service: Service,
+    started: StartedGateway,
+    environ: Mapping[str, str],
+    transport: HttpTransport,
+    resources: AsyncExitStack,
+) -> None:
+    """Open the team's database, if there is a team, and follow its changes."""
+    if not started.gateway.config.team.enabled:
+        return
+    from toolglot.team.service import open_team  # most gateways have none
+
+    try:
+        team = service.team = await open_team(started.gateway.config.team, environ, transport)
+    except StoreError as error:
+        message = f"the team database cannot be used: {error}"
+        raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
+    resources.push_async_callback(team.close)
+    watching = asyncio.create_task(team.run())
+    resources.push_async_callback(_cancel_task, watching)
+
+
 async def _close_store(store: Store) -> None:
     """Close the store. A failure is only logged: acknowledged data is already stored."""
     try:
@@ -290,7 +330,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-    # Read on each use: a reload may change the secrets.
+    # Read on each use, because a reload may change the secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)

@@ -6,7 +6,7 @@ Three checks, in this order. None uses a reconstructed URL:
    this machine (DNS rebinding): 421.
 2. `Origin`: the web page that calls. Programs send none and are not affected. A page of another origin must be in
    `server.origins`, for any request: 403, and no header that would let it read the answer.
-3. The key: one of `server.keys`, in any of the headers that clients of any dialect use; else 401.
+3. The key: one of `server.keys` or of the team's keys, in any of the headers that clients of any dialect use; else 401.
 
 A key is compared in constant time and never logged: logs get its label (`key-1` is the first in the configuration).
 Stored data belongs to the key itself, not to its position: other keys may be added and removed.
@@ -21,14 +21,17 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from toolglot.config.addresses import is_loopback
-from toolglot.config.schema import ServerConfig
+from toolglot.config.schema import ServerConfig, TeamConfig
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.recordings.redact import replace_secrets
+
+if TYPE_CHECKING:
+    from toolglot.team.directory import Account, KeyDirectory
 
 REDACTED = "[redacted]"
 
@@ -46,8 +49,11 @@ _KEY_PLACES = re.compile(
 not a key: `Bearer ...`."""
 
 
+_NO_TEAM = TeamConfig()
+
+
 class UnsafeServerError(ToolglotError):
-    """The configuration would open the server to everyone who can reach it."""
+    """The configuration would open the server to anyone who can reach it."""
 
 
 class AccessDecision(Struct, frozen=True):
@@ -62,14 +68,27 @@ class Caller(Struct, frozen=True):
 
     label: str
     owner: str
+    account: Account | None = None
+    """What a key of the team may do; None for keys of the configuration, which may do everything."""
+
+
+class Operator(Struct, frozen=True):
+    """The owner of a credential for the admin API."""
+
+    name: str
+    role: Literal["viewer", "admin"]
+
+
+NO_CALLER = Caller("", "")
+"""Where no key is required."""
 
 
 def derive_owner(key: str) -> str:
     """Derive the owner of stored data from a key. It depends on the key only, not on its position or the process.
 
-    It is stored with conversations. This is safe: a key cannot be found from its hash unless it can be guessed, and
-    keys of `generate_key` cannot. The prefix makes it differ from the hash that keys are compared by, so that it
-    grants no access.
+    The owner is stored with conversations. This is safe: a key can be found from its hash only by guessing, which is
+    infeasible for keys of `generate_key`. Because of the prefix, it differs from the hash that keys are compared by, so
+    it grants no access.
     """
     return sha256(b"toolglot owner\0" + key.strip().encode()).hexdigest()[:32]
 
@@ -98,24 +117,30 @@ def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
-def check_bind(server: ServerConfig) -> None:
-    """Raises `UnsafeServerError` for a server beyond loopback without keys, and for empty keys."""
+def check_bind(server: ServerConfig, *, needs_key: bool = False) -> None:
+    """Raises `UnsafeServerError` for a server beyond loopback without keys, and for empty keys. `needs_key`: the team's
+    keys are required in any case."""
     if any(not key.strip() for key in server.keys):
         raise UnsafeServerError("server.keys has an empty key: is a variable that it refers to not set?")
-    if is_loopback(server.host) or server.keys or server.insecure:
+    if is_loopback(server.host) or server.keys or needs_key or server.insecure:
         return
     raise UnsafeServerError(
-        f"refusing to serve on {server.host!r} without keys: everyone who can reach this machine could spend your "
-        f"accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on 127.0.0.1 "
-        f"only. With `insecure = true` in [server], it serves without keys, to everyone on the network."
+        f"refusing to serve on {server.host!r} without keys: anyone who can reach this machine could spend money from "
+        f"your accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on "
+        f"127.0.0.1 only. With `insecure = true` in [server], it serves everyone on the network without keys."
     )
 
 
 class Guard:
     """Checks access for one configuration."""
 
-    def __init__(self, server: ServerConfig) -> None:
-        check_bind(server)
+    def __init__(self, server: ServerConfig, team: TeamConfig = _NO_TEAM) -> None:
+        check_bind(server, needs_key=team.enabled)
+        self._needs_key = team.enabled or bool(server.keys)
+        self._has_team = team.enabled
+        operators = [(key, Operator(name, "viewer")) for name, key in team.viewers.items()]
+        operators += [(key, Operator(name, "admin")) for name, key in team.admins.items()]
+        self._operators = [(sha256(key.strip().encode()).digest(), operator) for key, operator in operators]
         bound = _parse_address(_normalize_host(server.host))
         # DNS rebinding needs a name: an IP address in the Host header is safe.
         self._any_address = not _normalize_host(server.host) or (bound is not None and bound.is_unspecified)
@@ -127,22 +152,22 @@ class Guard:
             for number, key in enumerate(server.keys, 1)
         ]
 
-    def check(self, method: str, headers: Mapping[str, str]) -> AccessDecision:
+    def check(self, method: str, headers: Mapping[str, str], keys: KeyDirectory | None = None) -> AccessDecision:
         """Check `Host` and `Origin`. An `OPTIONS` request without an error is answered with the decision's headers
         only."""
         host = headers.get("host", "")
         # A web page that attacks by DNS rebinding does not know a key.
-        if not self.knows_host(host) and self.identify(headers, {})[0] is None:
+        if not self.knows_host(host) and self.identify(headers, {}, keys)[0] is None:
             message = (
-                "This server does not go by the name in the Host header: call it by its address (localhost or "
-                "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
+                "This server does not serve the name in the Host header: use its address (localhost or 127.0.0.1 on "
+                "the same machine), add the name to server.hosts in its configuration, or send a key"
             )
             return AccessDecision({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
         origin = headers.get("origin")
         if origin is None or origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower()):
             return AccessDecision()
         if not self.allows_origin(origin):
-            message = "Web pages of this origin may not call this server: add it to server.origins to let them"
+            message = "Web pages of this origin may not call this server: add it to server.origins to allow them"
             return AccessDecision(
                 {"vary": "origin"}, ApiError(kind="permission", code="unknown_origin", message=message)
             )
@@ -157,20 +182,50 @@ class Guard:
     def allows_origin(self, origin: str) -> bool:
         return origin.lower() in self._origins or "*" in self._origins
 
-    def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[Caller | None, ApiError | None]:
-        """Find the caller by its key, or the error. Without configured keys everyone is admitted, without a caller."""
-        if not self._callers:
+    def find_operator(self, headers: Mapping[str, str]) -> Operator | None:
+        """Find the operator by its credential."""
+        found = None
+        for shown in find_keys(headers, {}) if self._operators else ():
+            digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
+            for known, operator in self._operators:
+                if hmac.compare_digest(digest, known):
+                    found = operator
+        return found
+
+    def check_role(self, role: str, operator: Operator | None, caller: Caller | None) -> ApiError | None:
+        """Check access to a route that is not for clients. Without a team, every key opens it."""
+        if not self._has_team or (role == "monitor" and caller is not None and caller.account is None):
+            return None
+        if operator is None:
+            message = "A credential of the admin API is needed: one of `team.admins` or `team.viewers`"
+            return ApiError(kind="authentication", code="invalid_api_key", message=message)
+        if role == "admin" and operator.role != "admin":
+            message = f"The credential {operator.name!r} may only read"
+            return ApiError(kind="permission", code="read_only", message=message)
+        return None
+
+    def identify(
+        self, headers: Mapping[str, str], query: Mapping[str, str], keys: KeyDirectory | None = None
+    ) -> tuple[Caller | None, ApiError | None]:
+        """Find the caller by its key, or the error. If no key is required, every client is admitted, without a caller.
+        `keys` are those of the team.
+        """
+        if not self._needs_key:
             return None, None
         found = None
-        for shown in _find_keys(headers, query):
+        why = ""
+        for shown in find_keys(headers, query):
+            if keys is not None and (account := keys.find(shown)) is not None:
+                return Caller(account.key.name, account.owner, account), None
+            why = why or ("" if keys is None else keys.explain(shown))
             digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
             for known, caller in self._callers:
                 if hmac.compare_digest(digest, known):
                     found = caller
         if found is not None:
             return found, None
-        message = (
-            "A key of this server is needed: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
+        message = why or (
+            "This server requires a key: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
         )
         return None, ApiError(kind="authentication", code="invalid_api_key", message=message)
 
@@ -194,7 +249,7 @@ def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[
     return allowed
 
 
-def _find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
+def find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
     """Find all keys of a request. Gemini's clients may send theirs in the query."""
     shown = [headers[name] for name in _KEY_HEADERS if name in headers]
     if (bearer := _BEARER.fullmatch(headers.get("authorization", ""))) is not None:

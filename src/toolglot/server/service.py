@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from toolglot.agent.host import McpHost
 from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.mcp_rounds import RecentFailures
 from toolglot.gateway.features.recording import ExchangeRecorder
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.request_record import RequestRecord
@@ -24,6 +25,10 @@ from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
 from toolglot.store import Store
 
+if TYPE_CHECKING:
+    from toolglot.team.directory import KeyDirectory
+    from toolglot.team.service import Team
+
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
 KEPT_CHARACTERS = 500
@@ -31,7 +36,7 @@ KEPT_CHARACTERS = 500
 
 
 DatedReceipt = tuple[float, dict[str, Any]]
-"""A receipt, and when it was kept, by the machine's monotonic clock, which all processes share."""
+"""A receipt, and its time by the machine's monotonic clock, which all processes share."""
 
 
 class RecentReceipts:
@@ -54,7 +59,7 @@ class RecentReceipts:
         return next((_encode_receipt(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
-        """The receipts of one owner, the newest first."""
+        """Return the receipts of one owner, the newest first."""
         return [receipt for _, receipt in self.latest_dated(owner, count)]
 
     def latest_dated(self, owner: str, count: int) -> list[DatedReceipt]:
@@ -99,7 +104,7 @@ class Peers(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Whether a process knew this approval request. It then forgets it."""
+        """Tell whether a process knew this approval request. It then forgets it."""
         ...
 
 
@@ -117,13 +122,16 @@ class Service(Struct, kw_only=True):
     host: McpHost | None = None
     """The MCP servers; None if none are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
+    recent_failures: RecentFailures = field(default_factory=RecentFailures)
     """Approval requests that are not in the store."""
+    team: Team | None = None
+    """Keys of a team; None if there are none."""
     recorder: ExchangeRecorder | None = None
     """Records exchanges, if that is configured."""
     peers: Peers | None = None
     """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The timer of all drivers."""
+    """The shared timer of all drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()
@@ -135,6 +143,10 @@ class Service(Struct, kw_only=True):
     def __post_init__(self) -> None:
         self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
 
+    @property
+    def keys(self) -> KeyDirectory | None:
+        return None if self.team is None else self.team.keys
+
     def observe(self, record: RequestRecord) -> None:
         """Pass the record of a finished request to the observers."""
         for observe in self.observers:
@@ -144,7 +156,7 @@ class Service(Struct, kw_only=True):
                 continue
 
     def snapshot(self, now: float) -> Snapshot:
-        """The metrics of this process. `now` is the time of the event loop's clock."""
+        """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
         resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}

@@ -53,7 +53,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     record: str | None = None
     """The folder for recordings."""
     replay_speed: ReplaySpeed | None = None
-    """How fast `replay:` upstreams answer."""
+    """Speed of `replay:` upstreams."""
     workers: int | None = None
     shares: int = 1
     """Number of serving processes. Each gets its share of the limits."""
@@ -204,6 +204,7 @@ def _build_upstream(
         dialect=dialect,
         base_url=config.base_url,
         transport=_choose_transport(config, dialect, transport, pace, known, tokens),
+        vendor=config.vendor,
         key=config.key,
         key_header=config.key_header,
         headers=config.headers,

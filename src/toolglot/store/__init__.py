@@ -3,7 +3,7 @@
 A `Store` keeps JSON as bytes and does not interpret it. Everything belongs to an `owner`, a name derived from the
 client's key; for any other owner it does not exist. A conversation, or all responses that continue one, form a thread.
 Threads are deleted as a whole, the least recently used first, when the store is full or they are too old, so that no
-conversation loses its beginning. Only what models can do belongs to no owner and no thread.
+conversation loses its beginning. Only findings about models belong to no owner and no thread.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True, kw_only=True):
-    """One finished response: what was new in its request, its answer, and what it continues."""
+    """One finished response: the new part of its request, its answer, and its predecessor."""
 
     id: str
     owner: str
@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more than the caller wants to read."""
+    """There is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):
@@ -125,11 +125,10 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
     hash: str
     """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
     conversation: str
-    """The upstream's own id of it."""
+    """The upstream's own id for the conversation."""
     value: bytes
     calls: tuple[str, ...] = ()
-    """Distinguishes it from another conversation with the same content: hashes of the last call ids,
-    `upstream/transcript.py`."""
+    """Hashes of the last call ids (`upstream/transcript.py`), which distinguish conversations with the same content."""
 
 
 class StoredRounds(Struct, frozen=True):
@@ -210,43 +209,45 @@ class Store(Protocol):
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
 
     async def remember(self, verdict: ToolVerdict) -> None:
-        """Save what was found out about a model, replacing what was known."""
+        """Save the findings about a model, replacing earlier ones."""
         ...
 
     async def verdict(self, upstream: str, model: str) -> ToolVerdict | None:
-        """Return what is known about a model, unless it has expired."""
+        """Return the findings about a model, unless they have expired."""
         ...
 
     async def keep_replay(self, replay: StoredReplay) -> None:
-        """Save it as the newest of its conversation, and of those with the same content; both are limited in number. It
-        replaces one with the same calls."""
+        """Save a replay as the newest of its conversation, and of those with the same content. Both numbers are
+        limited. It replaces a replay with the same calls.
+        """
         ...
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
     ) -> StoredReplay | None:
-        """Return the first of these that exists; of several, the newest of those that share the most calls with
-        these."""
+        """Return the replay of the first of these hashes that exists. If there are several, return the newest of those
+        that share the most calls.
+        """
         ...
 
     async def keep_rounds(self, owner: str, rounds: StoredRounds) -> None: ...
 
     async def rounds(self, owner: str, hashes: Sequence[str]) -> list[StoredRounds]:
-        """Return those of these that exist."""
+        """Return the existing rounds for these hashes."""
         ...
 
     async def keep_state(self, state: StoredState) -> None:
-        """Save it as the newest of those with the same calls, whose number is limited."""
+        """Save a state as the newest of those with the same calls. Their number is limited."""
         ...
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
     ) -> list[StoredState]:
-        """Return those with one of these calls, the newest first; and the newest for each of these hashes."""
+        """Return the states with one of these calls, the newest first, and the newest state for each hash."""
         ...
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Tell at once whether `states` could find anything of theirs; True if in doubt."""
+        """Tell without waiting whether `states` could find anything for these owners; True if in doubt."""
         ...
 
     async def issue_approval(self, owner: str, fingerprint: str) -> None:

@@ -1,4 +1,4 @@
-"""Write an answer with native calls as text, as a model without native calls would have written it."""
+"""Write an answer with native calls as the text of a model without native calls."""
 
 from __future__ import annotations
 

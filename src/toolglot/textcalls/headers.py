@@ -14,7 +14,7 @@ from toolglot.textcalls.marks import MarkSet, mark_set
 
 
 class HeaderMatch(Struct, frozen=True):
-    """A parsed header: its groups, and where it ends."""
+    """A parsed header: its groups and its end."""
 
     groups: dict[str, str]
     end: int

@@ -37,8 +37,9 @@ class LineState:
         return self._opened > 0
 
     def on_mark(self) -> None:
-        """A mark that opens calls is inside backticks. Directly after them, what follows it is code too, up to their
-        end or to an empty line. A backtick elsewhere has no effect after the end of its line."""
+        """Handle a mark inside backticks. If it directly follows the backticks, the text after it is code too, up to
+        their end or an empty line. Other backticks have no effect after the end of their line.
+        """
         self._in_mark = self._in_mark or self._ticked
 
     def add(self, text: str) -> None:
@@ -79,8 +80,9 @@ class LineState:
             self._run = 0
 
     def _toggle_code(self, runs: list[int]) -> None:
-        """Runs of these numbers of backticks have ended: the first opens code, and the next one of the same length
-        closes it."""
+        """Handle runs of these numbers of backticks: the first opens code, and the next one of the same length closes
+        it.
+        """
         opened = self._opened
         for run in runs:
             if not opened:
@@ -97,23 +99,47 @@ MAX_TICKS: Final = 64
 _RUNS: Final = {fence[0]: re.compile(f"{fence[0]}{{3,{MAX_TICKS}}}") for fence in FENCES}
 
 
-class CodeFence:
-    """The fence of an open code block; empty outside of one."""
+MAX_SPACE_BEFORE_INFO: Final = 8
 
-    __slots__ = ("_opening", "mark")
+
+class CodeFence:
+    """The fence of an open code block; empty outside of one.
+
+    A word after a fence (`json`) opens a block, inside another block too. That inner block ends before the outer one:
+    its content stays quoted, and calls after both count again.
+    """
+
+    __slots__ = ("_lengths", "_opening", "mark")
 
     def __init__(self, mark: str = "") -> None:
         self.mark = mark
-        self._opening = True  # on the line of the fence
+        self._lengths = [len(mark)]  # of the open fences, the innermost last
+        self._opening = True  # on the line of the innermost fence
 
     def passed(self, text: str) -> None:
-        """Text inside the block was passed on."""
+        """Record that text inside the block was passed on."""
         self._opening = self._opening and "\n" not in text
 
-    def closed_by(self, fence: str, *, line_start: bool) -> bool:
-        """The line of a fence has no other backticks: with as many again it is inline code, not a block."""
+    def read(self, fence: str, *, opens: bool, line_start: bool) -> bool:
+        """Read a fence inside the block. Returns whether it closes the block. `opens`: a word follows it."""
+        # The line of a fence has no other backticks: with as many again it is inline code, not a block.
         within_line = self._opening and self.mark[0] == "`"
-        return (line_start or within_line) and len(fence) >= len(self.mark)
+        if not (line_start or within_line) or len(fence) < self._lengths[-1]:
+            return False
+        if opens and not within_line:
+            self._lengths.append(len(fence))
+            self._opening = True
+            return False
+        self._lengths.pop()
+        return not self._lengths
+
+
+def opens_block(text: str, at: int, *, last: bool) -> bool | None:
+    """Does the fence that ends at this offset open a block, as a word follows it? None if the text ends too early."""
+    until = at + MAX_SPACE_BEFORE_INFO
+    while at < until and text[at : at + 1] in (" ", "\t"):
+        at += 1
+    return None if at == len(text) and not last else text[at : at + 1].isalnum()
 
 
 def next_fence(text: str, at: int, tick: str, *, last: bool) -> tuple[int, str]:

@@ -211,7 +211,7 @@ class PythonValueReader:
         return at + len(mark)
 
     def _after_string(self, text: str, at: int) -> int:
-        """Adjacent strings are one string."""
+        """Continue after a string. Adjacent strings are one string."""
         prefix = _PREFIX.match(text, at)
         end = prefix.end() if prefix else at
         if end == len(text):
@@ -299,7 +299,7 @@ class PythonValueReader:
         return at + 1
 
     def _decide(self, frame: LiteralFrame, bracket: str) -> None:
-        """The parenthesis is now known to be a tuple or a group."""
+        """Decide whether the parenthesis is a tuple or a group."""
         self._held[frame.held] = bracket
         frame.held = -1
         self._unsure -= 1

@@ -1,4 +1,4 @@
-"""Queries on JSON Schemas, as far as parsing tool calls needs them.
+"""Queries on JSON Schemas for parsing tool calls.
 
 A schema node alone cannot resolve `$ref`: `Located` keeps the document with it.
 """
@@ -186,7 +186,9 @@ def _node_types(node: Any) -> tuple[str, ...]:
 
 
 def _type_alias(name: str) -> str:
-    """`VARCHAR(20)`, `list[int]`, `Optional` and the like: the first word determines the type, or nothing does."""
+    """`VARCHAR(20)`, `list[int]`, `Optional` and the like: the first word determines the type; otherwise the type is
+    unknown.
+    """
     return TYPE_ALIASES.get(re.split(r"[^a-z0-9]", name.strip().lower(), maxsplit=1)[0], "")
 
 

@@ -1,8 +1,8 @@
 """Estimate the cost of media: image sizes from the first bytes of their base64 text, and the vendors' published
 formulas.
 
-Nothing is fetched and no image is decoded. If something is unknown, such as the size of an image behind a URL, a
-typical size is assumed.
+Nothing is fetched and no image is decoded. If a value is unknown (the size of an image at a URL, for example), a
+typical one is assumed.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.upstream")
 
 REFRESH_MARGIN = 300.0
-"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that a short-lived token is used
-at all."""
+"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that a short-lived token is still
+used.
+"""
 REFUSAL_PAUSE = 30.0
 """Seconds after a refusal without another refresh."""
 REFRESH_TIMEOUT = 10.0

@@ -28,8 +28,9 @@ from toolglot.upstream.upstream import Upstream
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """State of a continued conversation. `replay` is what the upstream sent earlier, and `covered` is
-    the number of messages that it includes. `unknown`: nothing is known although something should be."""
+    """State of a continued conversation. `replay` is the upstream's earlier state, and `covered` is the number of
+    messages that it includes. `unknown`: the expected state is missing.
+    """
 
     replay: Mapping[str, Any] | None = None
     covered: int = 0
@@ -55,7 +56,7 @@ def _request_passes(
     at_warp = upstream.dialect.name == WARP
     if at_warp and client.name == WARP:
         return REQUEST_PASSES  # the upstream has its own tasks, and reports itself what it supports
-    # The upstream has already measured the state that it gets back.
+    # The upstream has already counted the state that it gets back.
     passes = REQUEST_PASSES
     if not told.whole and told.replay is None:
         passes = with_policy(
@@ -68,7 +69,7 @@ def _request_passes(
 
 
 def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPass:
-    """Return the pass that selects how Warp receives the earlier conversation, and which tools it may use."""
+    """Return the pass that selects the form of the earlier conversation for Warp, and the tools that it may use."""
     history = upstream.warp_history if upstream.warp_history != "replay" or told.replay is not None else "native"
     fields: dict[str, Any] = {"history": history}
     if told.replay is not None:
@@ -85,14 +86,14 @@ def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPa
 
 
 def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
-    """The configured capabilities of the target's model. A configured window is one where requests can set it."""
+    """Return the configured capabilities of the target's model. A configured window applies if requests can set it."""
     if target.context_window is None or not sets_window(upstream, target.model):
         return target.quirks
     return {"context_window": target.context_window, **target.quirks}
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Whether requests to this model set its context window, rather than the server's settings."""
+    """Tell whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 
@@ -140,7 +141,7 @@ def exchange_settings(
     told: ConversationState = NO_CONVERSATION_STATE,
     forward: bool = True,
 ) -> ExchangeSettings:
-    """Return the settings of every exchange with the target's model, as both are configured."""
+    """Return the settings of every exchange with the target's model, from the configuration of both."""
     quirks = target_quirks(upstream, target)
     can = change_capabilities(capabilities(upstream.dialect, target.model), **quirks) if quirks else None
     policy = history_policy(upstream, target)
@@ -151,7 +152,7 @@ def exchange_settings(
         model=target.model,
         can=can,
         verbatim=forward and upstream.verbatim,
-        hide=upstream.redact_error,
+        hide=upstream.describe_error,
         clock=time,
         text_calls=text_calls,
         history_format=policy.merged.calls,

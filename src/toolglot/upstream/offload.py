@@ -1,7 +1,7 @@
 """Run long work in a thread, so that the event loop keeps serving other requests.
 
 There are two worker threads. Each shares the interpreter with the loop, so more threads would not be faster. One of
-them takes work that may need seconds, so that shorter work does not wait for it. The default executor stays free for
+them takes work that may take seconds, so that shorter work does not wait for it. The default executor stays free for
 name lookups.
 
 The loop stalls when a single call is not interrupted for longer than the interpreter's switch interval. Therefore the

@@ -22,7 +22,7 @@ CHECK_PAUSE = 8
 _STREAM_LINES = (b"data:", b"event:", b"id:", b"retry:", b":", b"{")
 """How lines of a stream begin. Other lines are parts of a whole answer."""
 _MAX_FRAME = 4 * 1024
-"""A longer line counts as progress without a look at its content."""
+"""A longer line counts as progress regardless of its content."""
 # fmt: off
 _LABELS = frozenset(
     {
@@ -32,7 +32,7 @@ _LABELS = frozenset(
     }
 )
 # fmt: on
-"""Members whose text identifies or labels a frame and is no content, in any API."""
+"""Members whose text identifies or labels a frame and is not content, in any API."""
 
 
 class AnswerProgress:
@@ -70,7 +70,7 @@ class AnswerProgress:
 
 
 def _has_content(line: bytes) -> bool:
-    """Whether this line of a stream is a frame that brings content."""
+    """Tell whether this line of a stream is a frame with content."""
     payload = line[5:].strip() if line.startswith(b"data:") else line if line.startswith(b"{") else b""
     if not payload or len(payload) > _MAX_FRAME:
         return bool(payload)
@@ -81,7 +81,7 @@ def _has_content(line: bytes) -> bool:
 
 
 def _holds_text(value: Any) -> bool:
-    """Whether a JSON value has any text but labels."""
+    """Tell whether a JSON value has text other than labels."""
     if isinstance(value, dict):
         return any(name not in _LABELS and _holds_text(member) for name, member in value.items())
     if isinstance(value, list):

@@ -3,10 +3,10 @@
 Both apply only before the first byte has reached the client. After that nothing is repeated.
 
 - `again`: the same upstream. Asking a model twice has no side effects, so a `reset` is retried even though the upstream
-  may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not: the upstream
-  had its time and may still be working, and a retry would double the wait and the work.
-- `elsewhere`: the next fallback. Also for requests that this upstream will never accept (credential, billing, unknown
-model), but not for a request that is wrong everywhere.
+  may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not retried: the
+  upstream had its time and may still be working, and a retry would double the wait and the work.
+- `elsewhere`: the next fallback. It also applies to requests that this upstream will never accept (credential, billing,
+  unknown model), but not to requests that are invalid everywhere.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ PERMANENT_STATUSES = frozenset({*range(300, 400), 501, 505})
 """Statuses that a retry cannot change, regardless of their error kind: redirects, not implemented."""
 
 FINAL_CODES = frozenset({"upstream_redirect", BAD_TOOL_CALL})
-"""Errors of our own that are not retried at the same upstream. Whether to ask a model again after an invalid tool call
-is configured separately. Such a call is no reason to fall back either: it is an answer, and has been paid for."""
+"""Our own errors that are not retried at the same upstream. Whether to ask a model again after an invalid tool call
+is configured separately. Such a call does not cause a fallback either: it is an answer, and has been paid for."""
 
 
 def retry_delay(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolglot.config.schema import BreakerConfig, Retries, WarpHistory
 from toolglot.config.secrets import header_secrets
 from toolglot.dialect import Dialect, UnsignedCall
-from toolglot.errors import ApiError
+from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
 from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import Layer
@@ -25,12 +25,17 @@ MIN_SECRET_LENGTH = 8
 
 HIDDEN = "(hidden)"
 
+CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
+"""Errors about a key or its permissions."""
+
 
 class Upstream(Struct, frozen=True, kw_only=True):
     name: str
     dialect: Dialect
     base_url: str
     transport: Transport
+    vendor: str | None = None
+    """A key of `toolglot.upstream.vendors`."""
     key: str | None = None
     key_header: str | None = None
     """None uses the dialect's header. In `authorization` the key follows `Bearer`."""
@@ -96,6 +101,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
         if hidden == said and replace_secret_parts(own, secrets, HIDDEN) == own:
             return error
         return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
+
+    def describe_error(self, error: ApiError) -> ApiError:
+        """Remove the credential from an error. If the error is about a key, name the upstream, whose key it is: clients
+        would take it for their own."""
+        error = self.redact_error(error)
+        named = f"The upstream {self.name!r}"
+        if error.kind not in CREDENTIAL_KINDS or error.message.startswith(named):
+            return error
+        return replace(error, message=f"{named} says: {error.message}")
 
     def safe_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the upstream's headers except those that repeat the credential."""

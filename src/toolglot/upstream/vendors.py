@@ -35,7 +35,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     title: str
     dialect: str = "openai_chat"
     base_url: str | None
-    """None if every customer has an address of their own, which `base_url_variables` must then provide."""
+    """None if every customer has a separate address, which `base_url_variables` must then provide."""
     base_path: str = ""
     """Appended to an address from a variable, unless it ends with this path already."""
     keys: tuple[KeyVariable, ...] = ()
@@ -79,7 +79,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     start: str | None = None
     """The command that starts a local server, if it is always the same."""
     window_setting: str | None = None
-    """How a user serves a model with a larger context window; `{tokens}` stands for the number of tokens."""
+    """Instructions to serve a model with a larger context window; `{tokens}` is replaced by the number of tokens."""
 
     @property
     def is_local(self) -> bool:
@@ -322,7 +322,7 @@ LOCAL_SERVERS = (
         versioned="openai_chat",
         own_path="/api/version",
         start="ollama serve",
-        # Its OpenAI endpoint ignores what it does not know (ollama/ollama, docs/openai.md), without an error.
+        # Its OpenAI endpoint ignores unknown members without an error (ollama/ollama, docs/openai.md).
         versioned_quirks={"tool_choices": frozenset({"auto"}), "allowed_modes": frozenset(), "fields": _OLLAMA_FIELDS},
         window_setting="start it with OLLAMA_CONTEXT_LENGTH={tokens}, or set `num_ctx` in the model's Modelfile",
     ),
@@ -368,7 +368,7 @@ VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCA
 UNUSED_VARIABLES = {
     "AWS_BEARER_TOKEN_BEDROCK": "Bedrock is not among the vendors",
 }
-"""Credentials that users expect to be used, and why they are not."""
+"""Credentials that users expect to be used, and the reasons why they are not."""
 
 WINDOW_SETTINGS = frozenset(vendor.name for vendor in LOCAL_SERVERS if vendor.window_setting is not None)
 """Vendors whose servers are started with a context window."""

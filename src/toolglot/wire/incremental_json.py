@@ -167,7 +167,7 @@ class IncrementalReader:
         return found.end()
 
     def _read_key(self, at: int) -> tuple[str, int]:
-        """The next key, and the offset where its value begins."""
+        """Return the next key, and the offset where its value begins."""
         at = self._skip_space(at)
         if self._raw[at : at + 1] != b'"':
             raise IrregularJsonError
@@ -181,7 +181,7 @@ class IncrementalReader:
         return key, self._skip_space(end + 1)
 
     def _read_value(self, at: int) -> tuple[Any, int]:
-        """The value that begins here, and the offset where it ends."""
+        """Return the value that begins here, and the offset where it ends."""
         end = self._small_value_end(at)
         if end is not None:
             return self._decode_small(self._raw[at:end]), end
@@ -355,9 +355,10 @@ def append_text(text: str, more: str, start: int = 0) -> str:
 
 
 def drain(values: list[T]) -> Iterable[T]:
-    """The values of a list, which is emptied after the last one if it is long. Freeing a hundred thousand values in one
-    call takes long. Freeing each one on the way delays the garbage collector, which subtracts freed objects from its
-    count of new ones."""
+    """Return the values of a list, which is emptied after the last one if it is long. Freeing a hundred thousand values
+    in one call takes long. Freeing each one on the way delays the garbage collector, which subtracts freed objects from
+    its count of new ones.
+    """
     return values if len(values) <= _FREED_PER_CALL else _drain_long(values)
 
 
@@ -378,7 +379,7 @@ def contains(raw: bytes, part: bytes) -> bool:
 
 
 def is_large(raw: bytes) -> bool:
-    """Would decoding in one call take long? It does for many bytes, or for many values."""
+    """Tell whether decoding in one call would take long, because of many bytes or many values."""
     size = len(raw)
     if size > LARGE:
         return True

@@ -1,4 +1,4 @@
-"""Decodes and encodes JSON; strict about what it accepts.
+"""Decode and encode JSON strictly.
 
 `decode` refuses ambiguous or dangerous documents: invalid UTF-8, lone surrogates, NaN, duplicate keys, excessive depth
 or size. Each refusal is a `DecodeError` with the path, if the path can be found with limited work: a sender of invalid
@@ -27,14 +27,16 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 Anthropic does, unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 500_000
-"""More objects and arrays than any model reads. Building them costs a hundred times what their bytes cost."""
+"""Maximum objects and arrays of a document. Building them costs a hundred times as much as their bytes.
+"""
 
 MAX_MEMBERS = 500_000
-"""Members of all objects of a document. Each takes two microseconds to build, twenty times as long as an element of an
-array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
+"""Maximum members of all objects of a document. Each takes two microseconds to build, twenty times as long as an
+element of an array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000.
+"""
 
 MAX_VALUES = 2_000_000
-"""Members and elements of a document."""
+"""Maximum members and elements of a document."""
 
 ANSWER_FACTOR = 4
 """A whole answer may have this many times more values: log probabilities are many small values, and the operator
@@ -51,7 +53,9 @@ _SEARCH_WINDOW = 4 * 1024 * 1024
 """Bytes that are searched for an error after the last position known to be valid."""
 
 _MAX_TOKENS = 200_000
-"""Tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far fewer."""
+"""Maximum tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far
+fewer.
+"""
 
 TOO_DEEP = "the JSON is nested too deeply"
 
@@ -73,8 +77,8 @@ _find_line_separator = re.compile(b"|".join(_LINE_SEPARATORS)).search
 
 
 def escape_line_separators(data: bytes) -> bytes:
-    """Escape the characters that are no line end in JSON but are one for some clients."""
-    # Membership of a byte is five times as fast as a search for several, and most text has neither of these.
+    """Escape the characters that are line ends for some clients, but not in JSON."""
+    # A membership test for a byte is five times as fast as a search for several, and most text has neither.
     if data.isascii() or not (0xC2 in data or 0xE2 in data) or _find_line_separator(data) is None:
         return data
     for character, escape in _LINE_SEPARATORS.items():
@@ -83,7 +87,7 @@ def escape_line_separators(data: bytes) -> bytes:
 
 
 def encode_frame(value: Any) -> bytes:
-    """Encode a JSON value of a stream, on what every client takes for one line."""
+    """Encode a JSON value of a stream on one line, for every client."""
     return escape_line_separators(encode(value))
 
 
@@ -248,8 +252,9 @@ def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
 
 
 def _without_strings(raw: bytes) -> Iterator[bytes]:
-    """Yield the bytes outside the strings of a document piece by piece, so that other threads get the interpreter in
-    between."""
+    """Yield the bytes outside the strings of a document piece by piece, so that other threads can use the interpreter
+    in between.
+    """
     at, inside = 0, False
     while at < len(raw):
         end = at + incremental_json.SLICE
@@ -317,8 +322,8 @@ _LONE_SURROGATE = re.compile(
 
 
 def find_lone_surrogates(raw: bytes) -> list[tuple[int, int]]:
-    """The spans of all escaped surrogates without a partner."""
-    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    """Return the spans of all escaped surrogates without a partner."""
+    # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     return [match.span() for match in _LONE_SURROGATE.finditer(raw.replace(rb"\\", b"  "))]
 
 
@@ -336,7 +341,7 @@ def replace_lone_surrogates(raw: bytes) -> tuple[bytes, int]:
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
     """Offset of the first escaped surrogate without a partner; 0 if there is none."""
-    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     near = raw[since : since + _SEARCH_WINDOW] if since else raw
     lone = _LONE_SURROGATE.search(near.replace(rb"\\", b"  "))
     return since + lone.start() if lone is not None else 0
@@ -352,7 +357,7 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 def _may_be_out_of_range(raw: bytes) -> bool:
-    """May the document have a number that no machine number can hold?"""
+    """Tell whether the document may have a number that no machine number can hold."""
     pieces = range(0, len(raw), incremental_json.PIECE)
     return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
@@ -398,12 +403,11 @@ def _string_end(raw: bytes, at: int, end: int) -> int:
 
 
 def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
-    """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are no
-    object.
-
-    Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON text can hold what
-    `object_value` cannot return: an escaped lone surrogate, and numbers out of range (RFC 8259, sections 6
-    and 8.2). In a request (`is_request`) such arguments count as no object: Anthropic's server refuses them.
+    """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are
+    not an object. Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON
+    text can hold what `object_value` cannot return: an escaped lone surrogate, and numbers out of range (RFC 8259,
+    sections 6 and 8.2). In a request (`is_request`), such arguments do not count as an object, because Anthropic's
+    server refuses them.
     """
     if text.strip() in ("", "null"):
         return msgspec.Raw(b"{}")
@@ -432,7 +436,7 @@ def _text_only_object(raw: bytes) -> msgspec.Raw | None:
 
 
 def object_value(text: str) -> dict[str, Any] | None:
-    """The value of tool-call arguments; None if they are no object, or hold what no value can."""
+    """Return the value of tool-call arguments; None if they are not an object, or if no Python value can hold them."""
     raw = object_of(text)
     if raw is None:
         return None
@@ -458,7 +462,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
 
 
 def is_object(text: str) -> bool:
-    """Would `object_of` return an object for this text?"""
+    """Tell whether `object_of` would return an object for this text."""
     if len(text) <= _SHORT:
         try:
             if type(_decode_any(text)) is dict:
@@ -469,7 +473,7 @@ def is_object(text: str) -> bool:
 
 
 def has_repeated_key(text: str) -> bool:
-    """Does an object in this JSON text repeat a key? False if the text is not JSON."""
+    """Tell whether an object in this JSON text repeats a key. False if the text is not JSON."""
     if text.count(":") < 2:
         return False
     raw = text.encode("utf-8", "surrogatepass")
@@ -484,7 +488,7 @@ def has_repeated_key(text: str) -> bool:
 
 
 def repeats_a_key(text: str, value: Any) -> bool:
-    """Does an object in this JSON text repeat a key? `value` is the decoded text."""
+    """Tell whether an object in this JSON text repeats a key. `value` is the decoded text."""
     return text.count(":") > encode(value).count(b":")
 
 
@@ -508,7 +512,7 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
 
 
 _MAX_SPLICES = 16
-"""Occurrences of the key that are tried before the whole object is encoded again."""
+"""Maximum occurrences of the key that are tried before the whole object is encoded again."""
 
 
 def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) -> bytes:
@@ -532,7 +536,7 @@ def _member_pattern(key: str) -> re.Pattern[bytes]:
 
 
 def path_at(raw: bytes, offset: int) -> str:
-    """The path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
+    """Return the path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
     stack: list[str | int | None] = []
     key: slice | None = None
     tokens = _tokens(raw, offset)

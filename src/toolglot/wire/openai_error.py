@@ -185,8 +185,9 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's message. Clients recognize a context overflow by OpenAI's wording, so that wording is put before
-    it."""
+    """Return the upstream's message. Clients recognize a context overflow by OpenAI's wording, so that wording is put
+    before it.
+    """
     overflow = error.overflow
     if overflow is None or not overflow.is_input_too_long or _OVERFLOW_WORDS.search(error.message):
         return error.message
@@ -197,8 +198,9 @@ def _message(error: ApiError) -> str:
 
 
 def _status(error: ApiError) -> int:
-    """The HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, else that of the
-    kind."""
+    """Return the HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, else that of
+    the kind.
+    """
     if _native_fields(error) is not None or (500 <= error.status < 600 and error.status != 529):
         return error_status(error)
     return _STATUS[error.kind]

@@ -1,6 +1,6 @@
 """Retry delays: the header `retry-after`, in seconds or as a date, and delays named in messages.
 
-An error inside a stream has no headers. Its message names the delay, in the words of OpenAI, which Codex looks for.
+An error inside a stream has no headers. Its message names the delay in OpenAI's wording, which Codex recognizes.
 
 The core has no clock, so a date is passed on as it is.
 """
@@ -37,8 +37,9 @@ _SEARCHED = 4000
 
 
 def seconds_in_message(message: str) -> float | None:
-    """The delay that a message names, in the wording of vendors: "Please try again in 6m0.5s", "Please retry after 26
-    seconds", "Please wait 28 seconds before retrying"."""
+    """Return the delay that a message names, in the wording of vendors: "Please try again in 6m0.5s", "Please retry
+    after 26 seconds", "Please wait 28 seconds before retrying".
+    """
     found = _NAMED_WAIT.search(message, 0, _SEARCHED)
     if found is None:
         return None
@@ -76,17 +77,17 @@ _SHOULD_RETRY = {"true": True, "false": False}
 
 
 def should_retry_in(headers: Mapping[str, str]) -> bool | None:
-    """The value of `x-should-retry`, with which OpenAI's and Anthropic's servers override the status."""
+    """Return the value of `x-should-retry`, with which OpenAI's and Anthropic's servers override the status."""
     return _SHOULD_RETRY.get(headers.get("x-should-retry", "").strip().lower())
 
 
 def should_retry_header(error: ApiError) -> dict[str, str]:
-    """`x-should-retry` for this error; empty if the upstream did not say."""
+    """`x-should-retry` for this error; empty if the upstream sent none."""
     return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
 
 
 def whole_seconds(error: ApiError) -> int | None:
-    """The delay in whole seconds, rounded up, as HTTP requires."""
+    """Return the delay in whole seconds, rounded up, as HTTP requires."""
     wait = error.retry_after
     return ceil(min(wait, LONGEST_WAIT)) if wait is not None and wait >= 0 else None
 
@@ -99,7 +100,9 @@ def retry_after_header(error: ApiError) -> dict[str, str]:
 
 
 def name_wait(error: ApiError) -> ApiError:
-    """The error with its delay in the message, for an event in a stream. A message that names one stays as it is."""
+    """Return the error with its delay in the message, for an event in a stream. A message that already names a delay
+    stays unchanged.
+    """
     wait, date = error.retry_after, error.retry_after_date
     if seconds_in_message(error.message) is not None:
         return error

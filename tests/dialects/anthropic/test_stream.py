@@ -453,12 +453,51 @@ def test_interleaved_blocks_keep_their_own_deltas() -> None:
     assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}', '{"b":2}']
 
 
-def test_a_second_start_makes_no_second_start() -> None:
+BLOCK = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("events", "content"),
+    [
+        ([START, START, *text(0, "a")], ["a"]),
+        ([START, {**START, "message": {**START["message"], "id": "other"}}, *text(0, "a")], ["a"]),
+        ([START, *text(0, "a"), START, *text(1, "b")], ["a", "b"]),
+        ([start_with([BLOCK], None), start_with([BLOCK], None)], ["f"]),
+        ([start_with([], None), start_with([BLOCK], "tool_use")], ["f"]),
+    ],
+    ids=["before content", "with another id", "after content", "with its content", "with content that is new"],
+)
+def test_a_message_start_that_a_gateway_repeats_changes_nothing(events: list[Any], content: list[str]) -> None:
     receipt = Receipt()
-    events = decode(wire([START, *text(0, "a"), START, *text(0, "b"), finish("end_turn"), STOP]), receipt)
-    assert sum(isinstance(event, Start) for event in events) == 1
-    assert fold(events).content == (Text(text="a"), Text(text="b"))
-    assert len(receipt.losses) == 1
+    decoded = decode(wire([*events, finish("end_turn"), STOP]), receipt)
+    assert sum(isinstance(event, Start) for event in decoded) == 1
+    blocks = fold(decoded).content
+    assert [block.name if isinstance(block, ToolCall) else getattr(block, "text", "") for block in blocks] == content
+    assert [(line.severity, line.what) for line in receipt] == [("note", "a second message_start")]
+
+
+def test_content_of_a_second_start_that_comes_too_late_is_a_loss() -> None:
+    receipt = Receipt()
+    events = [start_with([], None), *text(0, "a"), start_with([BLOCK], None), finish("end_turn"), STOP]
+    assert fold(decode(wire(events), receipt)).content == (Text(text="a"),)
+    assert [line.what for line in receipt.losses] == ["content of a second message_start"]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        [{**START, "message": {**START["message"], "id": "other"}}],
+        [START, begin(0, {"type": "text", "text": ""})],
+    ],
+    ids=["another id", "its blocks begin again"],
+)
+@pytest.mark.parametrize("first", [text(0, "a"), text(0, "a")[:-1], call(0, "f", '{"a": 1}')[:-1]])
+def test_a_second_answer_in_the_same_stream_is_a_fault(first: list[Any], again: list[Any]) -> None:
+    """vercel/ai #18331: the thinking and the calls of both would become one answer, which Claude does not take back.
+    The JavaScript SDK refuses such a stream, too."""
+    error = fault_of(decode(wire([START, *first, *again, *text(0, "b"), finish("end_turn"), STOP])))
+    assert error.is_broken_off
+    assert error.message.endswith("another answer begins in the same stream")
 
 
 def test_a_stream_without_a_start_is_read() -> None:

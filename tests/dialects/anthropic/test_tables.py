@@ -456,7 +456,6 @@ MESSAGE = {"type": "message_start", "message": {"id": "m"}}
     ("frames", "what"),
     [
         ([{"type": "novel"}], "event novel"),
-        ([MESSAGE, MESSAGE], "a second message_start"),
         ([TEXT, {"type": "content_block_delta", "index": 0}], "content_block_delta"),
         ([TEXT, delta("novel_delta", text="x")], "delta novel_delta"),
         ([delta("signature_delta", signature="x")], "signature_delta of no block"),

@@ -168,6 +168,23 @@ def test_a_finished_call_is_closed_before_the_next_one_opens() -> None:
     assert kinds == [("Open", 0), ("Close", 0), ("Open", 1), ("Close", 1)]
 
 
+@pytest.mark.parametrize("begun", [{}, {"arguments": ""}, {"arguments": '{"a"'}])
+def test_an_id_that_comes_again_with_another_name_is_refused_at_once(begun: dict[str, str]) -> None:
+    """Put together, the names would be that of a third tool."""
+    decoder = OPENAI_CHAT.stream_decoder(Receipt())
+    decoder.feed(calls(call(0, begun.get("arguments"), "f", "c1")))
+    last = decoder.feed(calls(call(0, "", "g", "c1")))[-1]
+    assert isinstance(last, Fault)
+    assert last.error.message.endswith("another name in one call")
+
+
+def test_a_name_that_grows_beside_its_id_is_the_last_one() -> None:
+    response = fold(
+        decode(calls(call(0, "", "get_", "c1")), calls(call(0, "{}", "get_it", "c1")), chunk(finish="tool_calls"), DONE)
+    )
+    assert called(response) == [("c1", "get_it", "{}")]
+
+
 def test_a_name_in_pieces_is_put_together() -> None:
     events = decode(calls(call(0, None, "get_", "a")), calls(call(0, None, "time")), calls(call(0, "{}")), *END)
     assert called(fold(events)) == [("a", "get_time", "{}")]

@@ -255,6 +255,28 @@ def test_an_event_without_a_type_has_the_name_of_its_frame() -> None:
             done(0, call('{"a":1}')),
         ),
         (added(0, call("")), added(0, call("")), done(0, call('{"a":1}')), done(0, call('{"a":1}'))),
+        (
+            added(0, call('{"a"')),
+            event("function_call_arguments.delta", output_index=0, delta=":1}"),
+            done(0, call('{"a":1}')),
+        ),
+        (
+            added(0, call('{"a":')),
+            event("function_call_arguments.delta", output_index=0, delta="1"),
+            event("function_call_arguments.delta", output_index=0, delta="}"),
+        ),
+        (
+            added(0, call('{"a":1}')),
+            event("function_call_arguments.delta", output_index=0, delta='{"a":1}'),
+            done(0, call('{"a":1}')),
+        ),
+        (
+            added(0, call("{}")),
+            event("function_call_arguments.delta", output_index=0, delta='{"a":1}'),
+            done(0, call('{"a":1}')),
+        ),
+        (added(0, call('{"a":1}')), done(0, call(""))),
+        (added(0, call('{"a":1}')), event("function_call_arguments.done", output_index=0, arguments='{"a":1}')),
     ],
     ids=[
         "arguments.done only",
@@ -268,6 +290,12 @@ def test_an_event_without_a_type_has_the_name_of_its_frame() -> None:
         "done of an unannounced item",
         "the name comes last",
         "everything told twice",
+        "announced start, rest in deltas",
+        "announced start, never done",
+        "announced and in deltas",
+        "announced placeholder",
+        "announced, empty at the end",
+        "announced and in arguments.done",
     ],
 )
 def test_arguments_are_written_exactly_once(events: tuple[dict[str, Any], ...]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
 import anthropic
@@ -168,26 +168,53 @@ def test_an_error_of_the_upstream_is_the_sdks_own() -> None:
     assert raised.value.response.headers["retry-after"] == "7"
 
 
-class BrokenStream(httpx2.SyncByteStream):
+class BrokenStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     """A Chat stream that breaks off in the middle of a text."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
     def __iter__(self) -> Iterator[bytes]:
         yield b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"}}]}\n\n'
-        raise httpx2.ReadError("connection reset")
+        raise self._error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for data in self:
+            yield data
 
 
-def test_a_stream_that_breaks_off_never_looks_complete() -> None:
-    broken = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=BrokenStream()))
-    transport = toolglot.httpx_transport("openai_chat", base_url="http://upstream/v1", transport=broken)
+def broken_transport(error: Exception) -> toolglot.httpx_transport:
+    broken = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=BrokenStream(error)))
+    return toolglot.httpx_transport("openai_chat", base_url="http://upstream/v1", transport=broken)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx2.ReadError("connection reset"),
+        httpx2.ReadTimeout("timed out"),
+        httpx2.DecodingError("invalid distance code"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_stream_that_breaks_off_never_looks_complete(error: Exception) -> None:
+    transport = broken_transport(error)
     asked: Any = [{"role": "user", "content": "Hello"}]
     events = list(openai_sdk(transport).responses.create(model="gpt-5", input="Hello", stream=True))
     assert events[-1].type == "response.failed"
     claude = anthropic.Anthropic(api_key="unused", max_retries=0, http_client=httpx2.Client(transport=transport))
     with (
-        pytest.raises((anthropic.APIError, httpx2.TransportError)),
+        pytest.raises((anthropic.APIError, type(error))),
         claude.messages.stream(model="claude-opus-5-5", max_tokens=9, messages=asked) as stream,
     ):
         stream.get_final_message()
+    # A client of Chat reads a broken connection, and the SDK's error says how it broke.
+    with pytest.raises(openai.APIConnectionError) as raised:
+        list(openai_sdk(transport).chat.completions.create(model="gpt-5", messages=asked, stream=True))
+    assert raised.value.__cause__ is error
+    with pytest.raises(openai.APIConnectionError) as raised:
+        asyncio.run(ask_openai(transport))
+    assert raised.value.__cause__ is error
 
 
 @pytest.mark.parametrize("field", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}])

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.loopback import Loopback
 from tests.server.gateway import Running, at, gateway
+from tests.server.test_ollama_clients import ASKED as WEBUI_ASKED
+from tests.server.test_ollama_clients import SETTINGS, TOOL, Heard, OpenWebUi, scripted_upstream
 from toolglot.dialects import DIALECTS
 
 ollama = pytest.importorskip("ollama")
@@ -112,3 +115,25 @@ def test_errors_are_the_packages_own(host: str) -> None:
     with pytest.raises(ollama.ResponseError) as refused:
         ollama.Client(host=host).chat("unheard-of", ASKED)
     assert refused.value.status_code == 404
+
+
+def test_open_webui_sends_what_the_package_sends_except_for_calls_and_results(running: Running) -> None:
+    """The package drops the ids of calls, names the tool of a result and leaves out empty text. Open WebUI does not."""
+    call = {"id": "call_0", "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'}}
+    webui = OpenWebUi(running).body(
+        "m:latest", [*WEBUI_ASKED, *OpenWebUi.remember(Heard(calls={0: call}), {"call_0": "17 degrees"})]
+    )
+    said, result = webui["messages"][-2:]
+    (spoken,) = said["tool_calls"]
+    assert (said.pop("content"), spoken.pop("id"), spoken.pop("index")) == ("", "call_0", 0)
+    assert result.pop("tool_call_id") == "call_0"
+    result["tool_name"] = "get_weather"
+    server = Loopback()
+    try:
+        with server.serving(scripted_upstream("ollama")) as upstream:
+            chat = {"model": "m:latest", "messages": webui["messages"], "tools": [TOOL], "stream": True, **SETTINGS}
+            list(ollama.Client(host=upstream.base_url).chat(**chat))
+            (asked,) = upstream.asked
+    finally:
+        server.close()
+    assert (asked.path, asked.json()) == ("/api/chat", webui)

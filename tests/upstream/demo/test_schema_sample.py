@@ -7,9 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.upstream.demo.schemas import NODE, objects, problems, schemas
 from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolChoice
 from toolglot.upstream.demo.agent import answer
@@ -28,7 +29,7 @@ WISHES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(5)
 @given(objects(schemas), WISHES)
 def test_arguments_keep_to_any_schema(schema: dict[str, Any], wish: str) -> None:
     schema = {**schema, "$defs": {"node": NODE}}

@@ -1,7 +1,7 @@
 """Streams of Messages events -> events.
 
 The wire has nearly the grammar of `events.py`. Some servers deviate: a call's arguments may be in its start, the start
-of a message may come twice, the last event may be missing, and errors come in any shape.
+of a message may be repeated, the last event may be missing, and errors may have any form.
 
 If code in Claude's container calls a tool (programmatic tool calling), `message_start` already has whole blocks and the
 stop reason, and `message_stop` may follow at once.
@@ -34,12 +34,13 @@ from toolglot.dialects.anthropic.response import (
 from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
 from toolglot.dialects.anthropic.wire import (
     ContentBlock,
+    StartedMessage,
     read_block,
     read_citation,
     read_message_delta,
     read_started_message,
 )
-from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, spliced, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
@@ -127,6 +128,9 @@ class AnthropicStreamDecoder:
         self._next = 0
         self._open: dict[int, _ReceivedBlock] = {}  # by the wire's index
         self._latest = -1  # the wire's index of the latest start
+        self._id = ""
+        self._start_content: list[Raw] = []
+        self._replayed = -1  # the wire's index of the latest block before a second message_start
         self._held_close: Close | None = None
         self._final: dict[str, Any] = {}
         self._stop_in_start: dict[str, Any] = {}  # stop members of message_start, valid until a block follows
@@ -228,12 +232,14 @@ class AnthropicStreamDecoder:
         self._receipt.loss("stream", f"event {kind}", "its type is unknown")
 
     def _message_start(self, wire: _Frame, payload: bytes) -> None:
-        if self._started:
-            self._receipt.loss("stream", "a second message_start", "the response continues")
-            return
         json.decode_frame(payload)  # raises if it is not JSON
         raw = json.decode_typed(payload, _messages).message
         message = read_started_message(b"{}" if raw == _NULL else raw, "$.message")
+        if self._started:
+            self._read_second_start(message)
+            return
+        self._id = "" if message.id is UNSET else message.id
+        self._start_content = message.content or []
         usage = None if message.usage is UNSET else message.usage
         counted = decode_usage(usage, "$.message.usage") if usage is not None else None
         self._started = True
@@ -249,6 +255,26 @@ class AnthropicStreamDecoder:
         )
         self._events.append(start)
         if message.content:
+            self._read_whole_blocks(message.content)
+            self._stop_in_start = stop_members(message)
+
+    def _read_second_start(self, message: StartedMessage) -> None:
+        """Read another message_start. Some gateways repeat the event (bifrost #4556, litellm #32478). One with another
+        id after content is another answer: a proxy has lost its upstream and asked again (vercel/ai #18331)."""
+        identity = "" if message.id is UNSET else message.id
+        if self._next or self._open:
+            if identity != self._id and identity and self._id:
+                self._fault(spliced())
+                return
+            self._replayed = max(self._latest, self._replayed)
+        usage = None if message.usage is UNSET else message.usage
+        self._usage = self._usage if usage is None else merge_usage(self._usage, usage)
+        if (message.content or []) == self._start_content:
+            self._receipt.note("stream", "a second message_start", "the response continues")
+        elif self._next or self._open:
+            self._receipt.loss("stream", "content of a second message_start", "the response continues")
+        elif message.content:
+            self._receipt.note("stream", "a second message_start", "its content is read")
             self._read_whole_blocks(message.content)
             self._stop_in_start = stop_members(message)
 
@@ -275,6 +301,9 @@ class AnthropicStreamDecoder:
         value = json.decode_frame(payload).get("content_block")
         raw = json.decode_typed(payload, _starts).content_block
         index = self._latest + 1 if wire.index is None else wire.index
+        if index <= self._replayed:
+            self._fault(spliced())
+            return
         before = self._open.get(index)
         if before is not None:
             if _is_same_call(before, value):
@@ -360,7 +389,7 @@ class AnthropicStreamDecoder:
         return self._begin_block(self._latest, block)
 
     def _fault_on_stray_arguments(self) -> None:
-        """Fail: nothing tells which call these arguments belong to, and a call without them must not run."""
+        """Fail, because it is unknown which call these arguments belong to, and a call without them must not run."""
         self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
 
     def _other_delta(self, received: _ReceivedBlock, delta: _FrameDelta, payload: bytes, empty: bool) -> None:
@@ -406,7 +435,8 @@ class AnthropicStreamDecoder:
 
     def _close(self, wire_index: int, *, is_cut: bool = False, is_stopped: bool = True) -> None:
         """Close a block. A call without a `content_block_stop` is complete only if it has arguments: without them, it
-        was cut before they came, and must not run."""
+        was cut before they arrived, and must not run.
+        """
         received = self._open.pop(wire_index, None)
         if received is None:
             return
@@ -425,7 +455,7 @@ class AnthropicStreamDecoder:
             self._events.append(Close(index=received.index, citations=tuple(received.citations), native=signed))
 
     def _emit_whole_block(self, received: _ReceivedBlock) -> None:
-        """Emit a whole block with the pieces that came after its start."""
+        """Emit a whole block with the pieces that arrived after its start."""
         if isinstance(received.block, Opaque):
             value = received.block.value
             for key, pieces in received.parts.items():
@@ -502,7 +532,7 @@ class AnthropicStreamDecoder:
 
 
 def _is_same_call(received: _ReceivedBlock, value: Any) -> bool:
-    """Does this start repeat the start of an open call without deltas?"""
+    """Tell whether this start repeats the start of an open call without deltas."""
     call = received.block
     if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
         return False

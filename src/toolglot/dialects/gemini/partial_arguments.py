@@ -1,7 +1,7 @@
-"""Streamed arguments: joins pieces of values at JSON paths to JSON text.
+"""Streamed arguments: join pieces of values at JSON paths to JSON text.
 
 Vertex streams the arguments of a call as `partialArgs`: `{"jsonPath": "$.items[0].name", "stringValue": "Par",
-"willContinue": true}`. The model writes its JSON from front to back, so the pieces come in the order of the text, and
+"willContinue": true}`. The model writes its JSON from front to back, so the pieces arrive in the order of the text, and
 each is written at once: strings grow piece by piece, and an object or array closes when a path leaves it. A path back
 into a closed object or array is an error.
 
@@ -153,7 +153,7 @@ def _encode_scalar(piece: PartialArg, where: str) -> str:
 
 
 class GeminiOpenCall:
-    """A call whose arguments come in pieces."""
+    """A call whose arguments arrive in pieces."""
 
     __slots__ = ("id", "index", "name", "native", "writer")
 

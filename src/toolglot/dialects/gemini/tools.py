@@ -138,7 +138,7 @@ def _usual_groups(tools: list[Tool | Opaque]) -> list[EntryGroup]:
 
 
 def _flatten_groups(groups: list[EntryGroup]) -> list[bool]:
-    """The contents of a grouping in order: True for a declaration, False for the rest of an entry."""
+    """Return the contents of a grouping in order: True for a declaration, False for the rest of an entry."""
     return [kind for count, more in groups for kind in [True] * abs(count or 0) + [False] * bool(more)]
 
 

@@ -70,7 +70,7 @@ def _details() -> dict[str, Any]:
 
 
 def _capabilities(model: ModelInfo) -> list[str]:
-    """The capabilities of a model. All have tools: the gateway can let a model write calls as text."""
+    """Return the capabilities of a model. All have tools: the gateway can let a model write calls as text."""
     sees, thinks = "image" in model.inputs, model.thinking
     return ["completion", "tools", *(["vision"] if sees else []), *(["thinking"] if thinks else [])]
 

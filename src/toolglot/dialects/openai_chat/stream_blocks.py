@@ -60,7 +60,7 @@ class ReasoningStateCollector:
             collected.add(entry)
 
     def add_single(self, field: str, state: Any, receipt: Receipt) -> None:
-        """Add a value; objects may come in pieces."""
+        """Add a value; objects may arrive in pieces."""
         merge_details(self._single, {field: state}, f"choices[0].delta.{field}", receipt)
 
     def take(self) -> Native:
@@ -72,7 +72,7 @@ class ReasoningStateCollector:
 
 
 class OpenText:
-    """The open block of text, reasoning or refusal, and what came for it besides its text."""
+    """The open block of text, reasoning or refusal, and the other data that arrived for it."""
 
     __slots__ = ("_out", "citations", "index", "kind", "logprobs", "state")
 
@@ -82,8 +82,8 @@ class OpenText:
         self.index = -1
         self.citations: list[Citation] = []
         self.logprobs: list[TokenLogprob] = []
-        """Log probabilities that are not yet attached to a text. A token may be less than a character and come without
-        text."""
+        """Log probabilities that are not yet attached to a text. A token may be less than a character and have no text.
+        """
         self.state = ReasoningStateCollector()
 
     def open(self, kind: TextKind, native: Native) -> None:
@@ -149,13 +149,16 @@ class CallAssembler:
 
     def add(self, call: ChatOpenCall, call_id: str | None, function: FunctionDelta) -> DecodeError | None:
         """Add an id, a name or arguments to a call. Returns an error if they cannot belong to it."""
-        if call_id and not call.id:
+        has_id = bool(call.id)
+        if call_id and not has_id:
             call.id = call_id
             self._by_key[call_id] = call
         if function.name and function.name != call.name:
-            if call.index >= 0:  # its arguments have begun and belong to the first name
+            # Arguments that have begun belong to the first name. Beside a repeated id comes a whole name, not a piece.
+            is_repeated = has_id and call_id == call.id
+            if call.index >= 0 or (is_repeated and not function.name.startswith(call.name)):
                 return DecodeError("$.choices[0].delta.tool_calls", "another name in one call")
-            call.name += function.name
+            call.name = function.name if is_repeated else call.name + function.name
         arguments = function.arguments if function.input is None else function.input
         if isinstance(arguments, dict):
             arguments = json.encode_text(arguments)
@@ -175,7 +178,7 @@ class CallAssembler:
         return None
 
     def make_room(self) -> None:
-        """A block of another kind follows: open the calls before it, and close those that are complete."""
+        """Make room for a block of another kind: open the calls before it, and close those that are complete."""
         self._open_ready(is_followed=True)
         self._close_whole()
 

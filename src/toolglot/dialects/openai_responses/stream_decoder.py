@@ -1,6 +1,6 @@
-"""Decodes the event stream of a response to events.
+"""Decode the event stream of a response to events.
 
-Servers differ in the events that they send. Arguments may come in deltas, only in `…arguments.done`, only in
+Servers differ in the events that they send. Arguments may arrive in deltas, only in `…arguments.done`, only in
 `output_item.done`, or only in `response.completed` (litellm #25321). So each later form *settles* a block: it adds the
 text that the deltas left out, if any.
 
@@ -34,7 +34,7 @@ from toolglot.dialects.openai_responses.stream_state import (
     read_object,
 )
 from toolglot.dialects.openai_responses.wire import CallItem, CustomCallItem
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, spliced, truncated, unreadable
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
 from toolglot.receipt import Receipt
@@ -56,7 +56,7 @@ _FAILURE_EVENTS = ("response.failed", "response.cancelled")
 
 
 class ResponsesStreamDecoder:
-    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse", "_streamed")
+    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_id", "_items", "_known", "_receipt", "_sse", "_streamed")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -67,6 +67,7 @@ class ResponsesStreamDecoder:
         self._known: dict[tuple[str, str], StreamItem] = {}  # by item id and by call id
         self._streamed: dict[ItemContent, deque[StreamItem]] | None = None  # by content; built on first use
         self._halves = SurrogateJoiner()
+        self._id = ""
         self._ended = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -136,9 +137,14 @@ class ResponsesStreamDecoder:
     # The response as a whole
 
     def _created(self, frame: ResponsesFrame) -> None:
-        if not self._blocks.started:
-            envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
-            self._blocks.start(envelope.id, envelope.model, envelope.created)
+        if self._blocks.started and not self._all:
+            return
+        envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
+        if self._id and envelope.id not in ("", self._id):
+            self._fault(spliced())
+            return
+        self._id = envelope.id
+        self._blocks.start(envelope.id, envelope.model, envelope.created)
 
     def _response_ended(self, frame: ResponsesFrame) -> None:
         body = read_object(frame.response, _RESPONSE)
@@ -179,6 +185,9 @@ class ResponsesStreamDecoder:
         name = fields.get("name")
         if item.kind in CALL_FIELDS and isinstance(name, str) and name and fields.get("call_id"):
             self._open_call(item)
+            announced = fields.get("arguments")
+            if isinstance(announced, str) and item.kind == "function_call":
+                item.announced = announced
 
     def _open_call(self, item: StreamItem) -> None:
         call = read_output_item(item.fields, _ITEM)
@@ -222,7 +231,7 @@ class ResponsesStreamDecoder:
         return self._add(fields, place if item is None else None, where)
 
     def _item_for(self, frame: ResponsesFrame, kind: str) -> StreamItem | None:
-        """The item that a delta belongs to. An item that was never announced begins with its first delta."""
+        """Return the item of a delta. An item that was never announced begins with its first delta."""
         item = self._items.get(frame.output_index if frame.output_index is not None else frame.item_id)
         if frame.output_index is None and not frame.item_id:
             item = self._latest(kind)
@@ -238,7 +247,7 @@ class ResponsesStreamDecoder:
         return self._add(announced, frame.output_index, _ITEM)
 
     def _latest(self, kind: str) -> StreamItem | None:
-        """The item of an event that names neither an id nor a position."""
+        """Return the item of an event that names neither an id nor a position."""
         latest = self._all[-1] if self._all else None
         return latest if latest is not None and latest.kind == kind and not latest.done else None
 
@@ -266,7 +275,7 @@ class ResponsesStreamDecoder:
         return self._latest(item_type(fields, _ITEM)) if place is None and not item_id and not call_id else item
 
     def _finish_item(self, item: StreamItem, fields: dict[str, Any], where: str) -> None:
-        """Settle and close the blocks of a complete item, and write those that have not come at all."""
+        """Settle and close the blocks of a complete item, and write the blocks that have not arrived."""
         if item.done:
             if fields.get("encrypted_content") and not item.fields.get("encrypted_content"):
                 self._receipt.loss(f"{where}.encrypted_content", "reasoning state", "it came after the end of its item")
@@ -279,6 +288,7 @@ class ResponsesStreamDecoder:
                 self._blocks.write_whole(item, place, block)
             else:
                 self._blocks.settle(piece, delta_text(block))
+                self._write_announced(item, piece)
                 self._blocks.close(piece, block)
         self._close_item(item, cut=False)
 
@@ -289,12 +299,13 @@ class ResponsesStreamDecoder:
         item.done = True
         for piece in item.pieces.values():
             if piece.open:
+                self._write_announced(item, piece)
                 whole = item.kind not in CALL_FIELDS
                 whole = whole or ((item.displaced or not cut) and _is_whole_call(item, piece))
                 self._blocks.close_early(piece, complete=whole)
 
     def _write_late_item(self, item: StreamItem) -> None:
-        """Write an item that could not be written before, as far as it is known."""
+        """Write the known part of an item that could not be written before."""
         if item.kind not in CALL_FIELDS:
             self._finish_item(item, item.fields, _ITEM)
         elif isinstance(item.fields.get("name"), str):
@@ -340,7 +351,7 @@ class ResponsesStreamDecoder:
         if type(delta) is str and delta:
             piece = self._open_part(frame, empty)
             if piece is not None and piece.open and piece.whole is None:
-                # Unreadable log probabilities come again with the whole part.
+                # Unreadable log probabilities arrive again with the whole part.
                 self._blocks.add_text(piece, delta, (read_logprobs(frame.logprobs) or ()) if frame.logprobs else ())
 
     def _text_done(self, frame: ResponsesFrame) -> None:
@@ -374,7 +385,7 @@ class ResponsesStreamDecoder:
         self._finish_reasoning_part(frame, ("content", frame.content_index or 0))
 
     def _finish_reasoning_part(self, frame: ResponsesFrame, slot: tuple[str, int]) -> None:
-        """Write a reasoning part that did not come in deltas."""
+        """Write a reasoning part that had no deltas."""
         item = self._item_for(frame, "reasoning")
         if item is not None and slot not in item.slots:
             self._add_reasoning(frame, slot, frame.text)
@@ -425,7 +436,23 @@ class ResponsesStreamDecoder:
         elif whole and piece.open:
             self._blocks.settle(piece, text)
         elif piece.open and piece.whole is None:
+            if item.announced:
+                self._write_announced_start(item, piece, text)
             self._blocks.add_text(piece, text)
+
+    def _write_announced_start(self, item: StreamItem, piece: OpenBlock, text: str) -> None:
+        """Write the start of arguments that arrived with the announcement of their call, if this first delta continues
+        them, because it does not start an object. Most servers announce a call with empty or whole arguments.
+        """
+        announced, item.announced = item.announced, ""
+        if announced.lstrip().startswith("{") and not text.lstrip().startswith("{") and not json.is_object(announced):
+            self._blocks.add_text(piece, announced)
+
+    def _write_announced(self, item: StreamItem, piece: OpenBlock) -> None:
+        """Write the arguments of a call that arrived only with its announcement. `{}` is a placeholder."""
+        announced, item.announced = item.announced, ""
+        if announced and piece.open and piece.whole is None and json.is_object(announced) and announced.strip("{} \n"):
+            self._blocks.add_text(piece, announced)
 
 
 def _group_by_content(items: list[StreamItem]) -> dict[ItemContent, deque[StreamItem]]:
@@ -448,7 +475,7 @@ def _item_content(kind: str, fields: dict[str, Any]) -> ItemContent:
 
 
 def _streamed_content(item: StreamItem) -> ItemContent:
-    """The streamed content of an item without a done event."""
+    """Return the streamed content of an item without a done event."""
     name = item.fields.get("name") if item.kind in CALL_FIELDS else None
     texts = [name, *(piece.buffer.text() for piece in item.pieces.values())]
     written = [text for text in texts if isinstance(text, str) and text]
@@ -460,8 +487,9 @@ def _has_id(fields: dict[str, Any]) -> bool:
 
 
 def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
-    """Do these fields, which have the position or the id of an item, belong to another call? Some servers change ids,
-    but not the name."""
+    """Tell whether these fields, which have the position or the id of an item, belong to another call. Some servers
+    change ids, but not the name.
+    """
     if item.kind not in CALL_FIELDS:
         return False
     known, name = item.fields.get("name"), fields.get("name")
@@ -469,7 +497,7 @@ def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
 
 
 def _is_whole_call(item: StreamItem, piece: OpenBlock) -> bool:
-    """Is a call complete though its item was never done? Without arguments it was cut before them."""
+    """Tell whether a call is complete although its item did not end. A call without arguments was cut before them."""
     if piece.whole is not None:
         return True
     said = piece.buffer.text()

@@ -53,7 +53,7 @@ class Tasks:
             self.problem = str(error)
 
     def tasks(self) -> list[str]:
-        """The tasks for the next request, in base64. They include inputs that the server has not echoed."""
+        """Return the tasks for the next request, in base64. They include inputs that the server has not echoed."""
         tasks = [task.whole() for task in self._tasks.values()]
         root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
         if root is not None:

@@ -27,11 +27,11 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request waits for the store."""
 MAX_PENDING = 10_000
-"""Requests that a process remembers without a store. Beyond this the oldest is forgotten."""
+"""Maximum requests that a process remembers without a store. Beyond this the oldest is forgotten."""
 
 
 def fingerprint(request_id: str, server: str, tool: str, arguments: str) -> str:
-    """Hash what an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
+    """Hash the data that an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
     bound = (request_id, server, tool, arguments.strip() or "{}")
     return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -41,6 +41,8 @@ class PendingApprovals:
 
     def __init__(self) -> None:
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self.storing: set[asyncio.Future[None]] = set()
+        """Records that the store has not written yet."""
 
     def add(self, owner: str, fingerprint: str) -> None:
         key = (owner, fingerprint)
@@ -67,15 +69,27 @@ class Approvals:
         self._owner = owner
 
     async def issue(self, fingerprint: str) -> None:
-        """Record an approval request. Call it before the client sees the request."""
-        if self._store is not None:
-            try:
-                async with asyncio.timeout(STORE_TIMEOUT):
-                    await self._store.issue_approval(self._owner, fingerprint)
-                return
-            except (StoreError, TimeoutError) as error:
-                log.warning("an approval request could not be stored: %s", error or "no answer in time")
-        self._pending.add(self._owner, fingerprint)
+        """Record an approval request. Call it before the client sees the request.
+
+        There is one record, in the store or in this process: two of them would be two approvals. So a store that is
+        late keeps the record that it was given, and this process remembers the request only if the store fails.
+        """
+        if self._store is None:
+            self._pending.add(self._owner, fingerprint)
+            return
+        storing = asyncio.ensure_future(self._record(self._store, fingerprint))
+        self._pending.storing.add(storing)
+        storing.add_done_callback(self._pending.storing.discard)
+        _, late = await asyncio.wait((storing,), timeout=STORE_TIMEOUT)
+        if late:
+            log.warning("an approval request is not stored yet: no answer in time")
+
+    async def _record(self, store: Store, fingerprint: str) -> None:
+        try:
+            await store.issue_approval(self._owner, fingerprint)
+        except StoreError as error:
+            log.warning("an approval request could not be stored: %s", error)
+            self._pending.add(self._owner, fingerprint)
 
     async def redeem(self, fingerprint: str) -> bool:
         """Use up an approval. Returns whether it is valid."""

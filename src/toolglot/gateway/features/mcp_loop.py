@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from toolglot.agent.host import McpHost
-from toolglot.agent.loop import CallModel, IssueApproval, LoopReporting, RunTools, ToolLoop
+from toolglot.agent.loop import CallModel, IssueApproval, LoopProgress, LoopReporting, RunTools, ToolLoop
 from toolglot.agent.reasoning_report import ReasoningReport
 from toolglot.agent.runner import CallOutcome, ToolRunner
 from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
@@ -30,6 +30,7 @@ from toolglot.gateway.commands import (
     WholeAnswer,
     Write,
 )
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
 from toolglot.gateway.features.mcp_rounds import McpRounds
@@ -47,9 +48,10 @@ from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.gateway_model import GatewayModel, ModelRound
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.tool_mode import ToolModes
-from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolChoice, replace
+from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolChoice, ToolResult, replace
 from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
 from toolglot.passes.carry import move_before_call
+from toolglot.passes.parameters import with_one_candidate
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.logs import printable
@@ -79,9 +81,10 @@ def start_mcp_answer(
 
     Raises:
         FailedError, DecodeError: the request uses an unknown server, or its definition of one is invalid.
+        LossError: the request is strict, and something is already lost.
     """
     record = context.record
-    requested = find_requested_servers(gateway, received, target, record.key)
+    requested = find_requested_servers(gateway, received, target)
     if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
@@ -97,20 +100,23 @@ def start_mcp_answer(
         states=states,
         received=received,
         serves=toolbox.has,
+        admit=lambda of_round: None if context.admit is None else context.admit(of_round),
     )
     store = record_store_reads(service.store, received.recording)
-    kept, approvals = McpRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
+    kept = McpRounds(store, record.owner, service.recent_failures)
+    approvals = Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp
-    return McpAnswer(
+    answer = McpAnswer(
         received, context, requested, attached, toolbox, model, service.host, limits, kept, approvals, receipt
     )
+    if received.strict and receipt.losses:
+        raise LossError(receipt)
+    return answer
 
 
-async def add_served_tools(
-    service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
-) -> Request:
+async def add_served_tools(service: Service, gateway: Gateway, received: ReceivedRequest, target: Target) -> Request:
     """Add the tools of the request's MCP servers to it. Raises the same as `start_mcp_answer`."""
-    requested = find_requested_servers(gateway, received, target, key)
+    requested = find_requested_servers(gateway, received, target)
     if not requested.wanted or service.host is None:
         return received.request
     receipt = Receipt()
@@ -127,7 +133,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Whether the client named the server itself, in an API that has a form for approval requests."""
+    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -142,7 +148,7 @@ class McpRound:
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:
-        """The next events of the answer; None at its end."""
+        """Return the next events of the answer; None at its end."""
         if self._is_over:
             return None
         outcome: Outcome = None
@@ -199,7 +205,7 @@ class McpAnswer:
     ) -> None:
         self._received = received
         self.context = context
-        self._request = requested.request
+        self._request = with_one_candidate(requested.request, receipt, "a request with MCP tools gets one answer")
         self._chosen = requested.chosen
         self._attached = attached
         self._toolbox = toolbox
@@ -238,12 +244,23 @@ class McpAnswer:
         try:
             return (yield from (self._answer_stream() if context.is_streaming else self._answer_whole()))
         except Exception as failure:
+            yield from self._keep_progress()
             # Once something was written, only the stream itself can report the error.
-            if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
-                raise
-            return context.end(error)
+            if context.begun and (error := context.describe_failure(failure, context.record)) is not None:
+                return context.end(error)
+            if isinstance(failure, (FailedError, UpstreamError)) and self._has_changed_something:
+                failure.error = replace(failure.error, should_retry=False)
+            raise
         finally:
             self._runner.cancel()
+            if self._loop.progress is not None:  # the client has left
+                now = context.environment.wall_clock()
+                self._rounds.remember_progress(self._request, self._loop.progress, now)
+
+    @property
+    def _has_changed_something(self) -> bool:
+        """Has a tool run that does more than read? An SDK that sends the request again would run it again."""
+        return any(each.ran and not each.served.offered.tool.read_only for each in self._loop.outcomes)
 
     def _answer_stream(self) -> Steps[StreamEnd]:
         yield from self._run_loop(self._write_events)
@@ -324,9 +341,13 @@ class McpAnswer:
     def _run_loop(self, tell: Callable[[Sequence[Event]], Steps[None]]) -> Steps[None]:
         """Run the loop and send its events to the client."""
         context = self.context
-        restored = yield from await_result(context, self._restore_history)
-        approved, unapproved = yield from await_result(context, partial(self._redeem_approvals, restored.approved))
-        steps = self._loop.steps(restored.request, approved, self._list_tools(restored), unapproved)
+        restored, earlier = yield from await_result(context, self._restore_history)
+        if earlier is None:
+            approved, unapproved = yield from await_result(context, partial(self._redeem_approvals, restored.approved))
+            steps = self._loop.steps(restored.request, approved, self._list_tools(restored), unapproved)
+        else:
+            steps = self._loop.steps(restored.request, earlier=earlier)
+            self._report_earlier(earlier)
         running: Callable[[], Steps[Any]] | None = None
         asked: McpRound | None = None
         outcome, reported = None, 0
@@ -364,6 +385,8 @@ class McpAnswer:
 
     def _end_answer(self, events: Sequence[Event]) -> Steps[None]:
         for event in events:
+            if isinstance(event, Fault):
+                yield from self._keep_progress()
             if isinstance(event, Finish):
                 self._record.stop = event.stop.reason
                 # Before the client can continue the conversation.
@@ -391,20 +414,28 @@ class McpAnswer:
         return valid, others
 
     def _fingerprint(self, call: ServedCall, request_id: str) -> str:
-        """The client chooses the label; the fingerprint contains the configured server."""
+        """Return the fingerprint of a call. It contains the configured server, because the client chooses the label."""
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
-    async def _restore_history(self) -> RestoredHistory:
-        """Restore the calls and results that the client did not send, or sent in its own form."""
-        request = await self._rounds.restore(self._request)
+    async def _restore_history(self) -> tuple[RestoredHistory, LoopProgress | None]:
+        """Restore the calls and results that the client did not send, or sent in its own form, and the progress of an
+        answer to the same request that failed."""
+        request, earlier = await self._rounds.restore(self._request, self.context.environment.wall_clock())
         restored = RestoredHistory(request=request)
         if self._forms is not None:
             restored = self._forms.restore_history(request, self._toolbox.offered_name)
             if request is not self._request:  # stored rounds do not contain the tool lists that the client has seen
                 listed = self._forms.restore_history(self._request, self._toolbox.offered_name).listed
                 restored = replace(restored, listed=listed)
-        return replace(restored, request=self._with_choice(restored.request))
+        return replace(restored, request=self._with_choice(restored.request)), earlier
+
+    def _report_earlier(self, earlier: LoopProgress) -> None:
+        for message in earlier.messages:
+            for block in message.content:
+                if isinstance(block, ToolResult):
+                    why = "it ran for an answer to the same request, which failed"
+                    self._receipt.note("mcp", f"call {block.call_id} not run again", why)
 
     def _with_choice(self, request: Request) -> Request:
         """Add the served tools that the request chooses to its tool choice, under the model's names."""
@@ -442,6 +473,17 @@ class McpAnswer:
             self._tool_recorder.record_call(outcome)
         words = (self._record.id, printable(tool.name[:100]), tool.server, how, outcome.seconds)
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
+
+    def _keep_progress(self) -> Steps[None]:
+        """Save the progress of a failing answer, before the client can repeat its request."""
+        if self._loop.progress is None:
+            return
+        now = self.context.environment.wall_clock()
+        keep = partial(self._rounds.store_progress, self._request, self._loop.progress, now)
+        if not (yield from result_of(Await(keep))):
+            why = "they are too large to be kept: they run again if the client repeats its request"
+            self._receipt.note("mcp", "calls of an answer that failed", why)
+        self._loop.progress = None
 
     async def _store_rounds(self) -> None:
         if not self._loop.rounds or self._loop.asks:

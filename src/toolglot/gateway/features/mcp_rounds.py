@@ -1,5 +1,7 @@
 """Storing the tool rounds of an answer: calls that the gateway ran, and their results, which the client did not see.
 
+Rounds of a complete answer are stored for the next turn, rounds of an answer that failed for a repeated request.
+
 The model needs them in the next turn. If the same turn also contained calls to the client's own tools, they are
 required: a partial turn is invalid. Some clients send them back in their own form. For the others the rounds are stored
 under a hash of the conversation as the client sends it, including that answer. Conversations with the same content
@@ -10,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import msgspec
 
+from toolglot.agent.loop import LoopProgress
 from toolglot.errors import ToolglotError
 from toolglot.gateway.features.lookup_limit import count_skipped
 from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
@@ -26,66 +30,155 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes that are stored for one answer."""
+"""Maximum bytes that are stored for one answer."""
+
+MAX_RECENT_BYTES = 64 * 1024 * 1024
+"""Bytes of failed answers that a process remembers. Beyond this the oldest is forgotten."""
+MAX_REPEAT_SECONDS = 120.0
+"""Seconds after a failed answer in which the same request repeats it. Clients retry within a minute."""
 
 _SYSTEM = ("system", "developer")
 
 _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 
-class McpRounds:
-    """The stored rounds of one owner. Without a store nothing is kept."""
+class _FailedAnswer(msgspec.Struct, frozen=True):
+    failed_at: float
+    """In Unix time."""
+    progress: LoopProgress
 
-    def __init__(self, store: Store | None, owner: str) -> None:
+
+_failed_answers = msgspec.json.Decoder(_FailedAnswer)
+
+
+class RecentFailures:
+    """Failed answers that this process remembers, because there is no store or no time to use it."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def add(self, owner: str, key: str, value: bytes) -> None:
+        self.take(owner, key)
+        self._values[owner, key] = value
+        self._bytes += len(value)
+        while self._bytes > MAX_RECENT_BYTES:
+            _, oldest = self._values.popitem(last=False)
+            self._bytes -= len(oldest)
+
+    def take(self, owner: str, key: str) -> bytes | None:
+        value = self._values.pop((owner, key), None)
+        self._bytes -= len(value or b"")
+        return value
+
+
+class McpRounds:
+    """The stored rounds of one owner. Without a store only failed answers are kept, in `recent`."""
+
+    def __init__(self, store: Store | None, owner: str, recent: RecentFailures) -> None:
         self._store = store
         self._owner = owner
+        self._recent = recent
 
     @property
     def has_store(self) -> bool:
         return self._store is not None
 
-    async def restore(self, request: Request) -> Request:
-        """Replace the answers of a request with their stored rounds."""
+    async def restore(self, request: Request, now: float) -> tuple[Request, LoopProgress | None]:
+        """Replace the answers of a request with their stored rounds. Also returns the progress of an answer to the same
+        request that failed shortly before `now`. It is returned once."""
         messages = _without_system_text(request.messages)
         found_in = answered_prefixes(messages)  # the longest first
         looked_up = found_in[: len(found_in) - count_skipped(len(found_in))]
         known = [(each.covered, _lookup_keys(each, messages)) for each in looked_up]
-        if self._store is None or not known:
-            return request
         try:
+            repeated = _hash_request(request.model, messages)
+            failed = self._recent.take(self._owner, repeated)
+            if self._store is None:
+                return request, _read_progress(failed, now)
             async with asyncio.timeout(STORE_TIMEOUT):
-                found = await self._store.rounds(self._owner, [key for _, keys in known for key in keys])
+                found = await self._store.rounds(self._owner, [repeated, *(key for _, keys in known for key in keys)])
+                kept = {rounds.hash: rounds.value for rounds in found}
+                if kept.get(repeated):
+                    await self._store.keep_rounds(self._owner, StoredRounds(repeated, b""))
         except (StoreError, TimeoutError) as error:
             log.warning("the tool calls run for a conversation could not be read: %s", error or "no answer in time")
-            return request
-        kept = {rounds.hash: rounds.value for rounds in found}
+            return request, None
+        except _NOT_ENCODABLE:
+            return request, None
         places = {covered: kept[key] for covered, keys in known for key in keys if key in kept}
-        return replace(request, messages=_insert_rounds(request.messages, places)) if places else request
+        progress = _read_progress(failed or kept.get(repeated), now)
+        return (replace(request, messages=_insert_rounds(request.messages, places)) if places else request), progress
 
     async def store(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
         """Store the rounds that led to the content that the client has seen. Returns whether they are stored."""
+
+        def keys() -> list[str]:
+            messages = _without_system_text(asked)
+            answer = Message(role="assistant", content=tuple(seen))
+            return _storage_keys(prefix_with_answer(messages, seen), [*messages, answer])
+
+        return await self._keep(rounds, keys)
+
+    async def store_progress(self, request: Request, progress: LoopProgress, now: float) -> bool:
+        """Keep the progress of an answer that failed, for the same request. Returns whether it is kept."""
+
+        def keys() -> list[str]:
+            return [_hash_request(request.model, _without_system_text(request.messages))]
+
+        return await self._keep(_FailedAnswer(now, progress), keys) or self.remember_progress(request, progress, now)
+
+    def remember_progress(self, request: Request, progress: LoopProgress, now: float) -> bool:
+        """The same at once, in this process only."""
+        try:
+            value = msgspec.json.encode(_FailedAnswer(now, progress))
+            key = _hash_request(request.model, _without_system_text(request.messages))
+        except _NOT_ENCODABLE:
+            return False
+        if len(value) <= MAX_BYTES:
+            self._recent.add(self._owner, key, value)
+        return len(value) <= MAX_BYTES
+
+    async def _keep(self, rounds: object, keys: Callable[[], list[str]]) -> bool:
         if self._store is None:
             return False
         try:
             value = msgspec.json.encode(rounds)
             if len(value) > MAX_BYTES:
                 return False
-            messages = _without_system_text(asked)
-            beginning = prefix_with_answer(messages, seen)
-            answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(STORE_TIMEOUT):
-                for key in _storage_keys(beginning, [*messages, answer]):
+                for key in keys():
                     await self._store.keep_rounds(self._owner, StoredRounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("the tool calls run for a conversation could not be stored: %s", error or "no answer in time")
             return False
-        except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
+        except _NOT_ENCODABLE:
             return False
         return True
 
 
+_NOT_ENCODABLE = (ToolglotError, UnicodeEncodeError, RecursionError, TypeError)
+
+
+def _hash_request(model: str, messages: Sequence[Message]) -> str:
+    """The key of a request. Only the same messages to the same model have it."""
+    return sha256(b"request" + msgspec.json.encode((model, messages))).hexdigest()
+
+
+def _read_progress(value: bytes | None, now: float) -> LoopProgress | None:
+    """None if there is none, if it has been used, or if it is too old."""
+    if not value:
+        return None
+    try:
+        failed = _failed_answers.decode(value)
+    except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
+        log.warning("the tool calls run for a failed answer can no longer be read")
+        return None
+    return failed.progress if now - failed.failed_at <= MAX_REPEAT_SECONDS else None
+
+
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """The messages without system text, which may change between turns, for example with the date."""
+    """Return the messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
@@ -106,8 +199,9 @@ def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) ->
 
 
 def _find_ids(messages: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has served
-    calls in the client's own form."""
+    """Return the ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has
+    served calls in the client's own form.
+    """
     start = end
     while start and messages[start - 1].role == "assistant":
         start -= 1

@@ -18,6 +18,8 @@ from toolglot.ir import Request, replace
 from toolglot.receipt import Note, Receipt, ReceiptLine
 from toolglot.routing import Target
 from toolglot.server.headers import MCP_SERVERS
+from toolglot.server.security import Caller
+from toolglot.team.keys import KeyPolicy
 from toolglot.tools.served import AskedServer, ServedRequest
 
 HEADER = MCP_SERVERS
@@ -40,9 +42,7 @@ class RequestedServers(Struct, frozen=True, kw_only=True):
     chosen: tuple[tuple[str, str | None], ...] = ()
 
 
-def find_requested_servers(
-    gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
-) -> RequestedServers:
+def find_requested_servers(gateway: Gateway, received: ReceivedRequest, target: Target) -> RequestedServers:
     """Find the servers that a request uses. Only configured servers that this key may use are available. A server that
     the request names is identified by its address.
 
@@ -50,7 +50,7 @@ def find_requested_servers(
         FailedError: the request uses an unknown server.
         DecodeError: the definition of a server is invalid.
     """
-    config = filter_servers(gateway.config.mcp, key)
+    config = filter_servers(gateway.config.mcp, received.caller)
     alias = [name for name in target.mcp if name in config.servers]
     wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_read_header(config, received))]
     is_its_own = gateway.upstreams[target.upstream].dialect.name == received.client.name
@@ -63,17 +63,22 @@ def find_requested_servers(
     return RequestedServers(request=named.request, wanted=tuple(_deduplicate(wanted)), chosen=named.chosen)
 
 
-def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
-    """Remove the servers that this key may not use."""
-    if not any(server.keys for server in config.servers.values()):
+def filter_servers(config: McpConfig, caller: Caller) -> McpConfig:
+    """Remove the servers that this caller's key may not use."""
+    policy = KeyPolicy() if caller.account is None else caller.account.key.policy
+    if not policy.mcp_servers and not any(server.keys for server in config.servers.values()):
         return config
-    servers = {name: server for name, server in config.servers.items() if not server.keys or key in server.keys}
+    servers = {
+        name: server
+        for name, server in config.servers.items()
+        if (not server.keys or caller.label in server.keys) and policy.allows_mcp_server(name)
+    }
     return replace(config, servers=servers)
 
 
-def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[ReceiptLine, ...]:
+def note_withheld_servers(config: McpConfig, target: Target, caller: Caller) -> tuple[ReceiptLine, ...]:
     """Receipt lines about servers of the model's alias that this key may not use."""
-    servers = filter_servers(config, key).servers
+    servers = filter_servers(config, caller).servers
     why = "this key may not use it"
     return tuple(Note(f"mcp.{name}", "MCP server", why) for name in target.mcp if name not in servers)
 
@@ -139,7 +144,7 @@ def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
-    """Each server once. The request's own definition takes precedence over the alias.
+    """Yield each server once. The request's own definition takes precedence over the alias.
 
     Raises:
         FailedError: two servers have the same label, so that their tools could be confused.
@@ -154,7 +159,7 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
 
 
 def why_unavailable(host: McpHost, server: str) -> str | None:
-    """Why a server is not available now; None if it is."""
+    """Return the reason why a server is not available; None if it is."""
     try:
         state = host.state(server)
     except KeyError:  # removed by a reload

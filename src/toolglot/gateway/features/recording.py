@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from toolglot.server.asgi_request import AsgiRequest
 
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
-"""A placeholder key of one short word, such as `none` or `ollama`. It is redacted only where keys occur: redacting it
+"""A placeholder key of one short word (`none`, `ollama`). It is redacted only where keys occur: redacting it
 everywhere would damage `"tool_choice": "none"`."""
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
@@ -192,7 +192,7 @@ def describe_settings(
     *,
     forward: bool,
 ) -> CallSettings:
-    """The settings of a call, which a rerun needs."""
+    """Return the settings of a call, which a rerun needs."""
     history, exact = (
         ({}, []) if state.whole or state.replay is not None else record_history(history_policy(upstream, target))
     )

@@ -2,8 +2,8 @@
 
 `expand` turns a request that continues an earlier response or a conversation into one that holds the whole history.
 `store_turn` stores the turn once it has ended successfully. In between, `add_state_members` (whole answers) and
-`StreamRewriter` (streams) add to the response object what the upstream cannot know: the id, and the response or
-conversation that it continues.
+`StreamRewriter` (streams) add the members that the upstream cannot know to the response object: the id, and the
+response or conversation that it continues.
 
 Only the members concerned change; all others keep their bytes. An upstream that keeps state itself
 (`upstream_keeps_state`) gets requests unchanged, unless they continue something that is stored here.
@@ -307,7 +307,7 @@ def _is_response(members: dict[str, Any]) -> bool:
 
 
 def _needs_change(expanded: ExpandedRequest, members: dict[str, Any]) -> bool:
-    """Whether the state members of the response object must change."""
+    """Tell whether the state members of the response object must change."""
     return expanded.unstored_lines is None or bytes(members.get("store", b"")) == b"true"
 
 

@@ -68,7 +68,7 @@ def encode_array(items: Iterable[Raw]) -> bytes:
 
 
 def split_output(response: bytes) -> list[Raw]:
-    """The output items of a stored response. Raises `StoreError` if it is damaged."""
+    """Return the output items of a stored response. Raises `StoreError` if it is damaged."""
     return _read_stored(response, _outputs).output
 
 
@@ -90,7 +90,7 @@ def read_head(item: Raw | bytes) -> tuple[str, str | None]:
 
 
 def derive_id(item: Raw | bytes, source: str, place: int) -> str:
-    """The item's own id, or one derived from its position: always the same for the same item."""
+    """Return the item's own id, or one derived from its position: always the same for the same item."""
     kind, own = read_head(item)
     if own is not None:
         return own

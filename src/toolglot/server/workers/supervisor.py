@@ -21,9 +21,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from toolglot.server.reload import ends_with_terminal, has_terminal
+from toolglot.server.service_manager import ServiceManager
 from toolglot.server.workers.broadcast import QuestionBroadcast
 from toolglot.server.workers.errors import GaveUpError
 from toolglot.server.workers.ipc import (
@@ -65,7 +66,7 @@ _INITIAL_HANDLERS = {signal.SIGINT: signal.SIG_IGN, signal.SIGUSR2: signal.SIG_I
 
 
 class _SupervisedSlot:
-    """A worker's slot. `before` keeps serving while its successor, `child`, becomes ready."""
+    """A worker's slot. `before` continues to serve until its successor, `child`, is ready."""
 
     def __init__(self, number: int, listener: socket.socket) -> None:
         self.number = number
@@ -80,9 +81,10 @@ class WorkerSupervisor:
     """
     Args:
         listeners: the sockets, one for each worker.
-        work: what a worker does, in its own process, with its socket and its line; the exit status.
-        prepare: called before workers are replaced; False leaves them as they are.
+        work: runs a worker in its own process, with its socket and its line; returns the exit status.
+        prepare: called before workers are replaced; if it returns False, they are not replaced.
         on_ready: called once, when all workers serve.
+        manager: notified when the workers reload or stop.
         drain: seconds that a worker's running requests have, unless it says otherwise.
         patience: seconds that a worker may leave a ping unanswered.
     """
@@ -94,6 +96,7 @@ class WorkerSupervisor:
         *,
         prepare: Callable[[], bool],
         on_ready: Callable[[], None],
+        manager: ServiceManager,
         drain: float,
         patience: float,
     ) -> None:
@@ -101,6 +104,7 @@ class WorkerSupervisor:
         self._work = work
         self._prepare = prepare
         self._on_ready = on_ready
+        self._manager = manager
         self._drain = drain
         self._silence = patience
         self._hub = QuestionBroadcast()
@@ -223,6 +227,7 @@ class WorkerSupervisor:
         if self._ending:
             return
         self._ending = True
+        self._manager.stopping()
         self._waiting.clear()
         for slot in self._slots:
             slot.listener.close()
@@ -233,11 +238,12 @@ class WorkerSupervisor:
     def _reload(self) -> None:
         if self._ends_with_terminal and not has_terminal():
             self._end()
-        for child in self._children.values():
-            # A worker that is not ready may have read the file, and does not listen yet.
-            child.reload_wanted = child.stage == "starting"
-            if child.stage in ("ready", "serving"):
-                child.signal(signal.SIGHUP)
+        with self._manager.reloading() if self._begun and not self._ending else nullcontext():
+            for child in self._children.values():
+                # A worker that is not ready may have read the file, and does not listen yet.
+                child.reload_wanted = child.stage == "starting"
+                if child.stage in ("ready", "serving"):
+                    child.signal(signal.SIGHUP)
 
     def _replace(self) -> None:
         if self._ending or not self._begun:

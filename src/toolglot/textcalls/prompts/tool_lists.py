@@ -1,4 +1,4 @@
-"""The styles in which a model is given a list of tools. All contain the name, the description and the parameters."""
+"""The styles of tool lists in prompts. All contain the name, the description and the parameters."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Sampler:
                     yield from self._combine_branches(merged, groups[1:], depth, hops + 1)
 
     def _order_branches(self, branches: list[Any], depth: int) -> list[Any]:
-        """Null last; at depth the simple ones first, so that a recursive schema ends."""
+        """Order branches with null last. At depth, simple ones come first, so that a recursive schema ends."""
 
         def cost(branch: Any) -> int:
             kinds = schema_types(branch) if isinstance(branch, dict) else []
@@ -149,7 +149,7 @@ class Sampler:
         return value
 
     def _option(self, schema: dict[str, Any], options: list[Any], nth: int) -> Any:
-        """Return an option of an enumeration: one that the wish names, else the default, else the first."""
+        """Return an option of an enumeration: the one that the wish names, else the default, else the first."""
         rest = {key: value for key, value in schema.items() if key != "enum"}
         allowed = [option for option in options if matches_schema(option, rest, self._root)] or options
         named = [option for option in allowed if isinstance(option, str) and self._hints.mentions(option)]
@@ -210,7 +210,7 @@ class Sampler:
         return {key: self.value(known.get(key, other), key, nth, depth + 1) for key in names}
 
     def _is_wanted(self, name: str, schema: Any, required: list[str]) -> bool:
-        """An optional parameter is set if the wish clearly has a value for it."""
+        """Tell whether to set an optional parameter: only if the wish clearly has a value for it."""
         if not isinstance(schema, dict):
             return False
         if options := as_list(schema.get("enum")):

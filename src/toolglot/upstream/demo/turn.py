@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult
 
 MAX_WISH = 4000
-"""Characters of a wish that are read."""
+"""Maximum characters of a wish that are read."""
 
 _TAG = re.compile(r"<([A-Za-z]+(?:[-_][A-Za-z]+)+|INSTRUCTIONS)(?:\s[^<>]*)?>")
 """Agents wrap context in tags of several words: `<system-reminder>`, `<environment_context>`, `<session_context>`."""
@@ -54,7 +54,7 @@ def read_turn(request: Request) -> DemoTurn:
             continue
         has_results = any(isinstance(block, ToolResult) for block in message.content)
         # Text right after results belongs to them: clients put images, reminders and "go on" there. If it counted as a
-        # new wish, a client that always adds text would never end.
+        # new wish, a client that always adds text would loop forever.
         said = "" if behind_results or has_results else _last_text(message)
         if said:
             wish, calls, results, media = said, [], [], []

@@ -34,7 +34,7 @@ class AnswerReceiver(Protocol):
         ...
 
     def on_broken(self, error: TransportError) -> None:
-        """There is no answer, or it is incomplete. Everything received before the break has been delivered."""
+        """The answer is missing or incomplete. All data received before the break has been delivered."""
         ...
 
 

@@ -39,7 +39,7 @@ class KnownHead(Struct, frozen=True, eq=False):
 
 
 MAX_HEAD = 4096
-"""Bytes of a head that can be recognized: fewer than the limit of a single field."""
+"""Maximum bytes of a head that can be recognized: fewer than the limit of a single field."""
 RELEARN_AFTER = 256
 """Answers to parse before building another expression, which costs as much as parsing a hundred."""
 

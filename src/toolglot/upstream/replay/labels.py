@@ -1,4 +1,4 @@
-"""Carry the time, the id and the model of a recorded answer to the exchange that answers today.
+"""Carry the time, the id and the model of a recorded answer to the current exchange.
 
 An upstream may omit the first two (Anthropic sends no time, others no id). The gateway then takes them from a clock and
 from randomness, so a recorded reply carries them in headers of our own. Otherwise the same request would never get the
@@ -24,7 +24,7 @@ ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
 ISSUER = "x-toolglot-recorded-issuer"
 RECORDING = "x-toolglot-recording"
-"""Header for the client: which recording the answer comes from, and how its request differed."""
+"""Header for the client: the recording that the answer comes from, and the difference of its request."""
 
 INEXACT_MATCHES: Mapping[str, str] = {
     "changed": "the recorded request had other ids, dates or times",

@@ -1,0 +1,1 @@
+"""Configurations of other gateways, converted to ours."""

@@ -1,0 +1,277 @@
+"""Limits and budgets of a team's keys, around the flow of an answer.
+
+Before an upstream is called, the request reserves what it may need; before each further call (a retry, a fallback, a
+round of tools), it is checked again. However it ends, it settles what the upstreams report, once. Pieces of a stream
+cost nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError, RateLimit
+from toolglot.gateway.commands import Flow, Steps
+from toolglot.gateway.flow import FlowContext, await_result
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.request_record import NANO, Charge
+from toolglot.ir import Usage
+from toolglot.missing_usage import CHARACTERS_PER_TOKEN
+from toolglot.prices import billed_tokens, ceiling_of, cost_of
+from toolglot.routing import Target
+from toolglot.store import StoreError
+from toolglot.streaming import StreamTranslation
+from toolglot.team.counters import Demand, Exceeded, Hold, Spent
+from toolglot.team.directory import Account
+from toolglot.team.keys import KeyLimits
+from toolglot.team.sql import UsageRow
+from toolglot.upstream.pricing import Pricing
+
+if TYPE_CHECKING:
+    from toolglot.team.service import Team
+
+log = logging.getLogger("toolglot.server")
+
+_BYTES_PER_TOKEN = 3
+"""A quick upper estimate of the tokens in a request's body."""
+_WORDS = {
+    "requests_per_minute": "requests per minute",
+    "tokens_per_minute": "tokens per minute",
+    "concurrent_requests": "concurrent requests",
+    "tokens_per_day": "tokens per day",
+    "tokens_per_month": "tokens per month",
+    "nano_usd_per_day": "USD per day",
+    "nano_usd_per_month": "USD per month",
+}
+_NO_LIMITS = KeyLimits()
+_AWAY = ApiError(
+    kind="overloaded",
+    status=503,
+    code="budgets_unavailable",
+    message="This server cannot check the key's budget at the moment: its database does not answer",
+    retry_after=2.0,
+)
+
+
+class RequestMeter(Struct, eq=False):
+    """Limits and usage of one request."""
+
+    team: Team
+    account: Account
+    pricing: Pricing
+    received: ReceivedRequest
+    target: Target
+    """The first target."""
+    note: Callable[[FlowContext], None]
+    """Writes what is known about the answer into its record."""
+    hold: Hold | None = None
+
+    def reserve(self, context: FlowContext) -> Steps[ApiError | None]:
+        """Reserve what the request may need. Returns the error of a request that does not fit."""
+        key = self.account.key
+        counters, limits = self.team.counters, key.policy.limits
+        if not counters.knows(key.id):
+            try:
+                yield from await_result(context, partial(self.team.ledger.load, key.id))
+            except StoreError:
+                if limits.has_budget:
+                    log.warning("the spend of a key could not be read", exc_info=True)
+                    return _AWAY
+                counters.load(key.id, {})
+        refusal = self.refuse_unpriced(self.target.upstream, self.target.model)
+        if refusal is not None:
+            return refusal
+        found = counters.reserve(self._demand(limits, is_exact=False), time())
+        if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
+            # The estimate was a quick one. Nothing was reserved yet.
+            found = counters.reserve(self._demand(limits, is_exact=True), time())
+        if isinstance(found, Exceeded):
+            return describe_refusal(key.name, found)
+        self.hold = found
+        return None
+
+    def _demand(self, limits: KeyLimits, *, is_exact: bool) -> Demand:
+        key = self.account.key.id
+        if limits == _NO_LIMITS:
+            return Demand(key, limits, 0, 0)
+        request = self.received.request
+        tokens = estimate_input(self.received) if is_exact else len(self.received.body) // _BYTES_PER_TOKEN + 1
+        hold_output = self.team.config.hold_output
+        output = min(request.max_output_tokens or hold_output, hold_output)
+        price = self.pricing.find(self.target.upstream, self.target.model)
+        nano = 0
+        if limits.nano_usd_per_day is not None or limits.nano_usd_per_month is not None:
+            if price.price is not None:
+                tier = request.service_tier
+                nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output, service_tier=tier)
+            elif price.is_due:
+                nano = 1  # unknown: it needs a budget that is not spent
+        return Demand(key, limits, tokens + output, nano)
+
+    def admit(self, context: FlowContext) -> ApiError | None:
+        """Check before a call to an upstream, which the record names. Returns the error if it may not be made."""
+        if not self.team.keys.may_continue(self.account):
+            return self.team.keys.refuse(self.account)
+        hold, record = self.hold, context.record
+        if hold is None or hold.demand.limits == _NO_LIMITS:
+            return None
+        upstream, model = record.upstream or "", record.upstream_model or ""
+        if (refusal := self.refuse_unpriced(upstream, model)) is not None:
+            return refusal
+        used = Spent(0, 0)
+        if record.charges:
+            used = Spent(
+                sum(_tokens_of(charge.usage) for charge in record.charges),
+                sum(charge.cost or 0 for charge in record.charges),
+            )
+        costs_money = self.pricing.find(upstream, model).is_due
+        exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
+
+    def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
+        """Refuse a model without a known price to a key with a budget in USD, if that is the policy."""
+        policy = self.account.key.policy
+        limits = policy.limits
+        if limits.nano_usd_per_day is None and limits.nano_usd_per_month is None:
+            return None
+        unknown = policy.unknown_price or self.team.config.unknown_price
+        price = self.pricing.find(upstream, model)
+        if unknown != "deny" or price.price is not None or not price.is_due:
+            return None
+        message = (
+            f"The key {self.account.key.name} has a budget in USD, and the price of the model {upstream}/{model} is "
+            "unknown: set it under [prices], or set unknown_price"
+        )
+        return ApiError(kind="permission", code="price_unknown", param="model", message=message)
+
+    def settle(self, context: FlowContext) -> None:
+        """Replace the reservation by what was used. Called once, at the end of the flow."""
+        hold = self.hold
+        if hold is None:
+            return
+        self.hold = None
+        rows: list[UsageRow] = []
+        try:
+            self.note(context)
+            rows = list(self._rows(context, hold))
+        finally:
+            # Tokens without a price count for token budgets only.
+            used = Spent(sum(row.tokens for row in rows), sum(row.nano_usd or 0 for row in rows))
+            self.team.counters.settle(hold, used)
+        if rows:
+            self.team.ledger.add(rows)
+
+    def _rows(self, context: FlowContext, hold: Hold) -> Iterator[UsageRow]:
+        """One row for each model call that has answered."""
+        record = context.record
+        charges = record.charges
+        if not charges:
+            if record.usage is None and not _has_output(context):
+                return  # no upstream has answered
+            model = record.upstream_model or self.target.model
+            charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
+        for attempt, charge in enumerate(charges, 1):
+            usage = charge.usage
+            counts = None if usage is None else billed_tokens(usage)
+            nano, is_estimated = charge.cost, counts is None
+            if usage is None or counts is None:
+                usage = self._estimate(context, usage)
+                counts = billed_tokens(usage)
+                assert counts is not None
+            if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
+                nano = cost_of(usage, price) if is_estimated else None
+                if nano is None:  # the rate for what was used is unknown: never free, and never too little
+                    nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
+            yield UsageRow(
+                request_id=record.id,
+                attempt=attempt,
+                key_id=hold.demand.key,
+                at=round(time() * 1000),
+                day=hold.windows[0],
+                upstream=charge.upstream,
+                model=charge.model,
+                fresh_tokens=counts.fresh,
+                cached_tokens=counts.read,
+                cache_write_tokens=counts.written,
+                cache_write_long_tokens=counts.written_long,
+                output_tokens=counts.output,
+                nano_usd=nano,
+                estimated=is_estimated,
+            )
+
+    def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
+        """Complete counts that the upstream did not report: the answer was cut off, or it counts nothing."""
+        usage = Usage() if usage is None else usage
+        stream = context.stream
+        characters = stream.characters if isinstance(stream, StreamTranslation) else context.record.bytes_out
+        output = -(-characters // CHARACTERS_PER_TOKEN)
+        return Usage(
+            input_tokens=estimate_input(self.received) if usage.input_tokens is None else usage.input_tokens,
+            output_tokens=output if usage.output_tokens is None else usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            cache_write_long_tokens=usage.cache_write_long_tokens,
+        )
+
+
+def with_metering(flow: Flow, context: FlowContext, meter: RequestMeter) -> Flow:
+    """Run a flow within the limits of its key."""
+    try:
+        refusal = yield from meter.reserve(context)
+        if refusal is not None:
+            flow.close()
+            return refusal
+        context.admit = meter.admit
+        return (yield from flow)
+    finally:
+        context.admit = None
+        meter.settle(context)
+
+
+def estimate_input(received: ReceivedRequest) -> int:
+    from toolglot.tokens import estimate  # needed only where an upstream reports nothing, or a limit is close
+
+    return estimate(received.request, image_tokens=received.client.request.image_tokens)
+
+
+def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
+    """The client's error for a limit that a request exceeds. It says which limit, and when it is free again."""
+    words = _WORDS[exceeded.limit]
+    is_money = exceeded.limit.startswith("nano_usd")
+    amount = f"{exceeded.amount / NANO:g}" if is_money else str(exceeded.amount)
+    if exceeded.renews is None:
+        message = f"The key {key} has reached its limit of {amount} {words}"
+        scope = "tokens" if "tokens" in words else "requests"
+        limits = (RateLimit(scope=scope, limit=amount, remaining="0", reset=f"{exceeded.retry_after:.0f}s"),)
+        return ApiError(
+            kind="rate_limit",
+            code="key_rate_limit_exceeded",
+            message=message,
+            retry_after=exceeded.retry_after,
+            limits=limits,
+        )
+    from toolglot.team.administration import format_time
+
+    renews = format_time(round(exceeded.renews * 1000))
+    message = f"The key {key} has used its budget of {amount} {words}. It renews at {renews}"
+    return ApiError(
+        kind="rate_limit",
+        code="key_budget_exceeded",
+        message=message,
+        retry_after=exceeded.retry_after,
+        should_retry=False,
+    )
+
+
+def _tokens_of(usage: Usage | None) -> int:
+    return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _has_output(context: FlowContext) -> bool:
+    """Whether the client has got a part of an answer."""
+    return context.stream is not None or context.record.usage is not None

@@ -1,0 +1,259 @@
+"""What administrators do with keys, by the command line and by the admin API: checked, saved, and logged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
+
+from toolglot.errors import ToolglotError
+from toolglot.team import sql
+from toolglot.team.database import TeamDatabase
+from toolglot.team.keys import (
+    ApiKey,
+    KeyLimits,
+    KeySecret,
+    KeyStatus,
+    UnknownPrice,
+    generate_key_id,
+    generate_secret,
+    hash_secret,
+    prefix_of,
+)
+
+NANO = 1_000_000_000
+OVERLAP = 24 * 3600.0
+"""Seconds for which the old secret of a rotated key remains valid."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_RESERVED = re.compile(r"key-[0-9]+|key_[0-9a-f]{16}")
+"""Labels of the keys in the configuration, and ids."""
+
+Text = Annotated[str, Meta(max_length=200)]
+Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=512)], ...], Meta(max_length=200)]
+Amount = Annotated[int, Meta(ge=0, le=2**53)]
+Usd = Annotated[float, Meta(ge=0, le=1e6)]
+Milliseconds = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class AdministrationError(ToolglotError):
+    """An administrator's request cannot be carried out. `code` names the reason for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class KeyChanges(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Fields of a key, as administrators set them. A field that is not set stays as it is; null removes a limit."""
+
+    name: str | UnsetType = UNSET
+    owner: Text | UnsetType = UNSET
+    team: Text | UnsetType = UNSET
+    tags: Names | UnsetType = UNSET
+    expires: datetime | UnsetType | None = UNSET
+    """With a time zone."""
+    models: Names | UnsetType = UNSET
+    upstreams: Names | UnsetType = UNSET
+    mcp_servers: Names | UnsetType = UNSET
+    unknown_price: UnknownPrice | UnsetType | None = UNSET
+    requests_per_minute: Amount | UnsetType | None = UNSET
+    tokens_per_minute: Amount | UnsetType | None = UNSET
+    concurrent_requests: Amount | UnsetType | None = UNSET
+    tokens_per_day: Amount | UnsetType | None = UNSET
+    tokens_per_month: Amount | UnsetType | None = UNSET
+    usd_per_day: Usd | UnsetType | None = UNSET
+    usd_per_month: Usd | UnsetType | None = UNSET
+
+
+class CreatedKey(Struct, frozen=True):
+    """A key with a new secret, which cannot be read again."""
+
+    key: ApiKey
+    secret: str
+
+
+class Administrator(Struct, frozen=True, eq=False):
+    """Changes keys on behalf of `actor`."""
+
+    database: TeamDatabase
+    actor: str
+    pepper: str = ""
+
+    async def create(self, name: str, changes: KeyChanges, now: float) -> CreatedKey:
+        """Create a key. Raises `AdministrationError` or `StoreError`."""
+        _check_name(name)
+        at = _milliseconds(now)
+        key = ApiKey(id=generate_key_id(), name=name, created=at, created_by=self.actor)
+        key = replace(key, **_fields(key, changes))
+        _check_end(key, at)
+        secret = generate_secret()
+        kept = self._secret(secret, key.id, at)
+        created = await self.database.run(partial(sql.create_key, key, kept, self.actor))
+        if created is None:
+            raise AdministrationError("name_taken", f"there is a key {name!r} already")
+        return CreatedKey(created, secret)
+
+    async def change(self, name: str, changes: KeyChanges, now: float) -> ApiKey:
+        """Change fields of a key, by name or id."""
+        before = await self.find(name)
+        fields = _fields(before, changes)
+        if (new := fields.get("name", before.name)) != before.name:
+            _check_name(new)
+            if await self.database.run(partial(sql.find_key, new), writes=False) is not None:
+                raise AdministrationError("name_taken", f"there is a key {new!r} already")
+        return await self._change(before.id, fields, now, "key.change")
+
+    async def set_status(self, name: str, status: KeyStatus, now: float) -> ApiKey:
+        """Suspend, resume or revoke a key. A revoked key stays revoked."""
+        key = await self.find(name)
+        if key.status == "revoked" and status != "revoked":
+            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+        action = {"active": "key.resume", "suspended": "key.suspend", "revoked": "key.revoke"}[status]
+        return await self._change(key.id, {"status": status}, now, action)
+
+    async def rotate(self, name: str, now: float, overlap: float = OVERLAP) -> CreatedKey:
+        """Give a key a new secret. The old ones remain valid for `overlap` seconds."""
+        key = await self.find(name)
+        if key.status == "revoked":
+            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+        secret, at = generate_secret(), _milliseconds(now)
+        kept = self._secret(secret, key.id, at)
+        rotated = await self.database.run(
+            partial(sql.rotate_key, key.id, kept, at + _milliseconds(overlap), self.actor)
+        )
+        return CreatedKey(rotated or key, secret)
+
+    async def find(self, name: str) -> ApiKey:
+        """Find a key by its name or id. Raises `AdministrationError` if there is none."""
+        key = await self.database.run(partial(sql.find_key, name), writes=False)
+        if key is None:
+            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+        return key
+
+    async def list_keys(self, after: str = "", limit: int = 1000) -> list[tuple[ApiKey, list[KeySecret]]]:
+        """Keys with their secrets, in the order of their names."""
+        keys = await self.database.run(partial(sql.list_keys, after, limit), writes=False)
+        secrets = await self.database.run(partial(sql.list_secrets, [key.id for key in keys]), writes=False)
+        return [(key, secrets[key.id]) for key in keys]
+
+    async def secrets(self, key: ApiKey) -> list[KeySecret]:
+        return (await self.database.run(partial(sql.list_secrets, [key.id]), writes=False))[key.id]
+
+    async def _change(self, name: str, fields: dict[str, Any], now: float, action: str) -> ApiKey:
+        change = partial(sql.change_key, name, fields, _milliseconds(now), self.actor, action)
+        changed = await self.database.run(change)
+        if changed is None:
+            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+        return changed
+
+    def _secret(self, secret: str, key: str, at: int) -> KeySecret:
+        return KeySecret(hash=hash_secret(secret, self.pepper), key_id=key, prefix=prefix_of(secret), created=at)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        message = (
+            "a key's name has up to 64 letters, digits, `.`, `_`, `@` and `-`, and begins with a letter or a digit"
+        )
+        raise AdministrationError("bad_name", message)
+    if _RESERVED.fullmatch(name):
+        raise AdministrationError(
+            "bad_name", f"{name!r} is reserved for keys of the configuration: choose another name"
+        )
+
+
+def _check_end(key: ApiKey, now: int) -> None:
+    if key.expires is not None and key.expires <= now:
+        raise AdministrationError("bad_expiry", "the key would have expired already")
+
+
+_LIMITS = {
+    "requests_per_minute": "requests_per_minute",
+    "tokens_per_minute": "tokens_per_minute",
+    "concurrent_requests": "concurrent_requests",
+    "tokens_per_day": "tokens_per_day",
+    "tokens_per_month": "tokens_per_month",
+    "usd_per_day": "nano_usd_per_day",
+    "usd_per_month": "nano_usd_per_month",
+}
+"""The limits by their public names, and the fields of `KeyLimits`."""
+_POLICY = ("models", "upstreams", "mcp_servers", "unknown_price")
+
+
+def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
+    """The fields of a key that change."""
+    found: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    for name in KeyChanges.__struct_fields__:
+        value = getattr(changes, name)
+        if value is UNSET:
+            continue
+        if name in _LIMITS:
+            limits[_LIMITS[name]] = round(value * NANO) if name.startswith("usd") and value is not None else value
+        elif name in _POLICY:
+            policy[name] = value
+        elif name == "expires":
+            found[name] = None if value is None else _milliseconds(value.timestamp())
+        else:
+            found[name] = value
+    if limits:
+        policy["limits"] = replace(key.policy.limits, **limits)
+    if policy:
+        found["policy"] = replace(key.policy, **policy)
+    return found
+
+
+def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, Any]:
+    """A key for people and programs, without what could prove it."""
+    policy = key.policy
+    limits = {name: _limit(policy.limits, name) for name in _LIMITS}
+    described = {
+        "id": key.id,
+        "name": key.name,
+        "status": key.status,
+        "owner": key.owner,
+        "team": key.team,
+        "tags": list(key.tags),
+        "created": format_time(key.created),
+        "created_by": key.created_by,
+        "expires": format_time(key.expires),
+        "last_used": format_time(key.last_used),
+        "secrets": [
+            {"prefix": each.prefix, "created": format_time(each.created), "not_after": format_time(each.not_after)}
+            for each in secrets
+        ],
+        "models": list(policy.models),
+        "upstreams": list(policy.upstreams),
+        "mcp_servers": list(policy.mcp_servers),
+        "unknown_price": policy.unknown_price,
+        **limits,
+    }
+    return described
+
+
+def describe_limits(tokens: int, nano_usd: int) -> dict[str, Any]:
+    """Amounts that count towards limits."""
+    return {"tokens": tokens, "usd": nano_usd / NANO}
+
+
+def _limit(limits: KeyLimits, name: str) -> float | int | None:
+    value: int | None = getattr(limits, _LIMITS[name])
+    return value / NANO if name.startswith("usd") and value is not None else value
+
+
+def format_time(milliseconds: int | None) -> str | None:
+    """RFC 3339, in UTC."""
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,238 @@
+"""Counts of each key: rates, requests at once, and what its budgets have left.
+
+A request reserves what it may need before an upstream is called (`reserve`), and settles what it has used when it ends
+(`settle`). A hold counts as used meanwhile, so that many requests at once cannot spend the same rest of a budget. A
+request that does not fit into the rest of a budget holds all of the rest; it is refused once nothing is left. So a
+budget is exceeded at most by what was in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from toolglot.team.keys import KeyLimits
+from toolglot.team.limits import MINUTE, day_of, end_of, month_of, next_arrival
+
+BUSY_SECONDS = 1.0
+"""Seconds after which a key with too many requests at once should try again."""
+
+
+class Demand(Struct, frozen=True):
+    """What a request may need."""
+
+    key: str
+    limits: KeyLimits
+    tokens: int
+    nano_usd: int
+    """0 for a model that costs nothing: it may be used when the budget is spent."""
+
+
+class Exceeded(Struct, frozen=True):
+    """The limit that a request does not fit into."""
+
+    limit: str
+    """Its name in `KeyLimits`."""
+    amount: int
+    retry_after: float
+    renews: float | None = None
+    """When its window ends (Unix seconds); None for rates."""
+
+
+class Hold(Struct, eq=False):
+    """What a request has reserved."""
+
+    demand: Demand
+    windows: tuple[str, str]
+    """The day and the month."""
+    minute_tokens: int
+    tokens: tuple[int, int]
+    nano_usd: tuple[int, int]
+    is_settled: bool = False
+
+
+class Spent(NamedTuple):
+    tokens: int
+    nano_usd: int
+
+
+class _Window(Struct, gc=False):
+    tokens: int = 0
+    nano_usd: int = 0
+    held_tokens: int = 0
+    held_nano_usd: int = 0
+    unsaved_tokens: int = 0
+    """Settled, and not in the database yet."""
+    unsaved_nano_usd: int = 0
+
+
+class _KeyCounts(Struct):
+    requests: float = 0.0
+    """Theoretical arrival time of the next request."""
+    tokens: float = 0.0
+    in_flight: int = 0
+    windows: dict[str, _Window] = field(default_factory=dict)
+
+    def window(self, name: str) -> _Window:
+        found = self.windows.get(name)
+        if found is None:
+            found = self.windows[name] = _Window()
+            # The windows before are over, except for requests that still hold something of them.
+            for other in [each for each in self.windows if len(each) == len(name) and each < name]:
+                if not (self.windows[other].held_tokens or self.windows[other].held_nano_usd):
+                    del self.windows[other]
+        return found
+
+
+_BUDGETS = (("tokens_per_day", "nano_usd_per_day"), ("tokens_per_month", "nano_usd_per_month"))
+
+
+class LocalCounters:
+    """The counters of one process, in memory. Times are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, _KeyCounts] = {}
+        self._active: set[str] = set()
+
+    def knows(self, key: str) -> bool:
+        """Whether the key's earlier spend has been loaded."""
+        return key in self._keys
+
+    def load(self, key: str, spent: Mapping[str, Spent]) -> None:
+        """Set what a key had spent in each window before this process knew it."""
+        if key in self._keys:
+            return
+        counts = self._keys[key] = _KeyCounts()
+        for name, amounts in spent.items():
+            window = counts.window(name)
+            window.tokens, window.nano_usd = amounts
+
+    def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
+        """Replace a key's spend by that of the database, which has the spend of all gateways, and add what is not saved
+        yet."""
+        counts = self._keys.get(key)
+        for name, amounts in spent.items():
+            if counts is not None and (window := counts.windows.get(name)) is not None:
+                window.tokens = amounts.tokens + window.unsaved_tokens
+                window.nano_usd = amounts.nano_usd + window.unsaved_nano_usd
+
+    def saved(self, key: str, window: str, tokens: int, nano_usd: int) -> None:
+        """Note that so much of what was settled is in the database now."""
+        if (counts := self._keys.get(key)) is not None and (found := counts.windows.get(window)) is not None:
+            found.unsaved_tokens -= tokens
+            found.unsaved_nano_usd -= nano_usd
+
+    def take_active(self) -> list[str]:
+        """The keys with requests since the last call."""
+        active, self._active = list(self._active), set()
+        return active
+
+    def reserve(self, demand: Demand, now: float) -> Hold | Exceeded:
+        """Check all limits, then reserve from all of them."""
+        counts = self._keys.get(demand.key)
+        if counts is None:
+            counts = self._keys[demand.key] = _KeyCounts()
+        self._active.add(demand.key)
+        limits = demand.limits
+        if limits.concurrent_requests is not None and counts.in_flight >= limits.concurrent_requests:
+            return Exceeded("concurrent_requests", limits.concurrent_requests, BUSY_SECONDS)
+        requests = tokens = 0.0
+        if limits.requests_per_minute is not None:
+            checked = _check_rate(counts.requests, now, 1, "requests_per_minute", limits.requests_per_minute)
+            if isinstance(checked, Exceeded):
+                return checked
+            requests = checked
+        minute_tokens = 0
+        if limits.tokens_per_minute is not None:
+            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # else it would never fit
+            checked = _check_rate(counts.tokens, now, minute_tokens, "tokens_per_minute", limits.tokens_per_minute)
+            if isinstance(checked, Exceeded):
+                return checked
+            tokens = checked
+        names = (day_of(now), month_of(now))
+        windows = counts.window(names[0]), counts.window(names[1])
+        held: list[tuple[int, int]] = []
+        for name, window, (of_tokens, of_money) in zip(names, windows, _BUDGETS, strict=True):
+            in_tokens = _fit(window.tokens + window.held_tokens, demand.tokens, getattr(limits, of_tokens))
+            if in_tokens is None:
+                return _exceeded_budget(of_tokens, limits, name, now)
+            in_money = _fit(window.nano_usd + window.held_nano_usd, demand.nano_usd, getattr(limits, of_money))
+            if in_money is None:
+                return _exceeded_budget(of_money, limits, name, now)
+            held.append((in_tokens, in_money))
+        counts.in_flight += 1
+        if limits.requests_per_minute is not None:
+            counts.requests = requests
+        if limits.tokens_per_minute is not None:
+            counts.tokens = tokens
+        for window, (in_tokens, in_money) in zip(windows, held, strict=True):
+            window.held_tokens += in_tokens
+            window.held_nano_usd += in_money
+        (day_tokens, day_money), (month_tokens, month_money) = held
+        return Hold(demand, names, minute_tokens, (day_tokens, month_tokens), (day_money, month_money))
+
+    def check(self, hold: Hold, used: Spent, *, costs_money: bool, now: float) -> Exceeded | None:
+        """Check before another call of the same request, which has used so much already."""
+        counts = self._keys[hold.demand.key]
+        limits = hold.demand.limits
+        for index, (name, (of_tokens, of_money)) in enumerate(zip(hold.windows, _BUDGETS, strict=True)):
+            window = counts.window(name)
+            tokens = window.tokens + window.held_tokens - hold.tokens[index] + used.tokens
+            if (most := getattr(limits, of_tokens)) is not None and tokens >= most:
+                return _exceeded_budget(of_tokens, limits, name, now)
+            money = window.nano_usd + window.held_nano_usd - hold.nano_usd[index] + used.nano_usd
+            if costs_money and (most := getattr(limits, of_money)) is not None and money >= most:
+                return _exceeded_budget(of_money, limits, name, now)
+        return None
+
+    def settle(self, hold: Hold, used: Spent) -> None:
+        """Replace a hold by what was used, in the windows of the reservation. A second call does nothing."""
+        if hold.is_settled:
+            return
+        hold.is_settled = True
+        demand = hold.demand
+        counts = self._keys[demand.key]
+        counts.in_flight -= 1
+        if (rate := demand.limits.tokens_per_minute) is not None:
+            counts.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
+        for index, name in enumerate(hold.windows):
+            window = counts.window(name)
+            window.held_tokens -= hold.tokens[index]
+            window.held_nano_usd -= hold.nano_usd[index]
+            window.tokens += used.tokens
+            window.nano_usd += used.nano_usd
+            window.unsaved_tokens += used.tokens
+            window.unsaved_nano_usd += used.nano_usd
+
+    def spent(self, key: str, window: str) -> Spent:
+        """What is spent and held in a window."""
+        counts = self._keys.get(key)
+        found = None if counts is None else counts.windows.get(window)
+        if found is None:
+            return Spent(0, 0)
+        return Spent(found.tokens + found.held_tokens, found.nano_usd + found.held_nano_usd)
+
+
+def _check_rate(arrival: float, now: float, amount: int, name: str, per_minute: int) -> float | Exceeded:
+    if per_minute == 0:
+        return Exceeded(name, 0, MINUTE)
+    after = next_arrival(arrival, now, amount, per_minute)
+    over = after - now - MINUTE
+    return after if over <= 1e-6 else Exceeded(name, per_minute, over)
+
+
+def _fit(used: int, wanted: int, budget: int | None) -> int | None:
+    """How much of what is wanted a budget holds; None if nothing is left. Without a budget, nothing has to be held."""
+    if budget is None:
+        return 0
+    if wanted == 0:
+        return 0
+    left = budget - used
+    return None if left <= 0 else min(wanted, left)
+
+
+def _exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+    renews = end_of(window)
+    return Exceeded(name, getattr(limits, name), max(renews - now, 1.0), renews)

@@ -1,0 +1,163 @@
+"""The keys that this process has seen, so that a request needs no database.
+
+A key is read once and kept. A change in the database is noticed within `POLL_SECONDS`. While the database is away,
+known keys work for `GRACE_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from time import time
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError
+from toolglot.store import StoreError
+from toolglot.team import sql
+from toolglot.team.database import TeamDatabase
+from toolglot.team.keys import ApiKey, hash_secret, looks_like_secret, owner_of
+
+log = logging.getLogger("toolglot.server")
+
+POLL_SECONDS = 0.5
+GRACE_SECONDS = 15 * 60.0
+MOST_KEYS = 100_000
+MOST_UNKNOWN = 10_000
+"""Secrets that are known to be wrong: a client that repeats one must not reach the database."""
+
+
+class Account(Struct, eq=False):
+    """A key as requests use it. It is replaced when the key changes."""
+
+    key: ApiKey
+    owner: str
+    """Owner of the state that is stored for the key."""
+    valid_until: float
+    """Unix seconds: the end of the key or of the secret."""
+    is_current: bool = True
+    """Cleared when the key has changed."""
+    successor: Account | None = None
+    """The account after that change; None if it has to be looked up."""
+
+
+class KeyDirectory:
+    """Finds accounts by secrets."""
+
+    def __init__(self, database: TeamDatabase, *, pepper: str = "", now: Callable[[], float] = time) -> None:
+        self._database = database
+        self._pepper = pepper
+        self._now = now
+        self._version: int | None = None
+        self._checked = -inf
+        self._accounts: dict[str, Account] = {}
+        self._hashes: dict[str, set[str]] = {}
+        """The hashes under which each key is known, by its id."""
+        self._unknown: set[str] = set()
+
+    def find(self, secret: str) -> Account | None:
+        """Return the account of a secret if it is known and valid."""
+        account = self._accounts.get(hash_secret(secret, self._pepper)) if looks_like_secret(secret) else None
+        return account if account is not None and self.is_valid(account) else None
+
+    def is_valid(self, account: Account) -> bool:
+        """Whether requests of this account may begin."""
+        now = self._now()
+        return account.is_current and now < account.valid_until and now < self._checked + GRACE_SECONDS
+
+    def refuse(self, account: Account) -> ApiError:
+        """The error for a further call of a request whose key is no longer valid."""
+        message = f"The key {account.key.name} has expired or was revoked since the request began"
+        return ApiError(kind="authentication", code="invalid_api_key", message=message)
+
+    def needs_lookup(self, secret: str) -> bool:
+        """Whether only the database can tell if a secret is valid."""
+        if not looks_like_secret(secret):
+            return False
+        digest = hash_secret(secret, self._pepper)
+        account = self._accounts.get(digest)
+        return digest not in self._unknown and (account is None or not account.is_current)
+
+    def explain(self, secret: str) -> str:
+        """Say why a known key is refused; empty if it is not known."""
+        account = self._accounts.get(hash_secret(secret, self._pepper)) if looks_like_secret(secret) else None
+        if account is None or not account.is_current:
+            return ""
+        if account.key.status != "active":
+            return f"The key {account.key.name} is {account.key.status}"
+        if self._now() >= account.valid_until:
+            return f"The key {account.key.name} has expired"
+        return ""
+
+    async def look_up(self, secret: str) -> None:
+        """Read the key of a secret from the database, so that `find` knows it. Raises `StoreError`."""
+        digest = hash_secret(secret, self._pepper)
+        if self._version is None:
+            await self.refresh()
+        while True:
+            version = self._version
+            found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
+            if self._version == version:  # else the key may have changed after it was read
+                break
+        if found is None:
+            if len(self._unknown) >= MOST_UNKNOWN:
+                self._unknown.clear()
+            self._unknown.add(digest)
+            return
+        if len(self._accounts) >= MOST_KEYS:
+            self._drop(next(iter(self._hashes)))
+        self._keep(digest, found)
+
+    def _keep(self, digest: str, found: sql.FoundKey) -> None:
+        ends = [each / 1000 for each in (found.key.expires, found.secret.not_after) if each is not None]
+        if found.key.status != "active":
+            ends.append(-inf)
+        account = Account(found.key, owner_of(found.key.id), min(ends, default=inf))
+        if (before := self._accounts.get(digest)) is not None:
+            before.is_current, before.successor = False, account
+        self._accounts[digest] = account
+        self._hashes.setdefault(found.key.id, set()).add(digest)
+
+    async def refresh(self) -> None:
+        """Read again what has changed in the database. Raises `StoreError`."""
+        if self._version is None:
+            self._version = await self._database.run(sql.key_version, writes=False)
+        else:
+            version, changed = await self._database.run(partial(sql.changed_keys, self._version), writes=False)
+            if version != self._version:
+                self._version = version
+                self._unknown.clear()
+                for digest in [digest for key in changed for digest in self._hashes.get(key, ())]:
+                    found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
+                    if found is not None:
+                        self._keep(digest, found)
+        self._checked = self._now()
+
+    def may_continue(self, account: Account) -> bool:
+        """Whether a request of this account may make another call. The key may have changed meanwhile."""
+        while account.successor is not None:
+            account = account.successor
+        return self._now() < account.valid_until
+
+    def _drop(self, key: str) -> None:
+        for digest in self._hashes.pop(key, ()):
+            if (account := self._accounts.pop(digest, None)) is not None:
+                account.is_current = False
+
+    async def watch(self) -> None:
+        """Refresh until cancelled."""
+        is_away = False
+        while True:
+            try:
+                await self.refresh()
+                if is_away:
+                    log.info("the team database is back")
+                is_away = False
+            except StoreError as error:
+                if not is_away:
+                    log.warning("the team database cannot be read, and changes of keys are not seen: %s", error)
+                is_away = True
+            await asyncio.sleep(POLL_SECONDS)

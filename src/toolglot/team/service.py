@@ -1,0 +1,71 @@
+"""The team's part of a running gateway: its database, and the keys that this process knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from toolglot.config.schema import TeamConfig
+from toolglot.store.failures import as_store_error
+from toolglot.store.sqlite import default_path
+from toolglot.team.counters import LocalCounters
+from toolglot.team.database import SqliteDatabase, TeamDatabase
+from toolglot.team.directory import KeyDirectory
+from toolglot.team.ledger import Ledger
+from toolglot.team.people import ProviderAddresses
+from toolglot.upstream.transport import Transport
+
+FILE = "team.sqlite3"
+
+
+class Team(Struct, eq=False):
+    config: TeamConfig
+    database: TeamDatabase
+    keys: KeyDirectory
+    counters: LocalCounters
+    ledger: Ledger
+    transport: Transport
+    """For calls to the identity provider."""
+    provider: ProviderAddresses | None = None
+    """Addresses of the identity provider, once they are known."""
+
+    async def run(self) -> None:
+        """Follow changes of the database, and save what is used, until cancelled."""
+        await asyncio.gather(self.keys.watch(), self.ledger.run())
+
+    async def close(self) -> None:
+        await self.ledger.close()
+        await self.database.close()
+
+
+def open_database(config: TeamConfig, environ: Mapping[str, str]) -> TeamDatabase:
+    """Open the team's database, and create it if necessary. Raises `StoreError`."""
+    return SqliteDatabase(config.database or _default_folder(environ) / FILE)
+
+
+def _default_folder(environ: Mapping[str, str]) -> Path:
+    return default_path(environ, Path.home()).parent
+
+
+def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
+    """Where usage waits until it is in the database."""
+    if config.spool:
+        return Path(config.spool)
+    return Path(config.database).with_suffix(".spool") if config.database else _default_folder(environ) / "team.spool"
+
+
+async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: Transport) -> Team:
+    """Raises `StoreError`: without its keys, no gateway may start."""
+    database = await asyncio.to_thread(open_database, config, environ)
+    keys = KeyDirectory(database, pepper=config.pepper)
+    await keys.refresh()
+    counters = LocalCounters()
+    try:
+        ledger = Ledger(database, counters, _spool_folder(config, environ))
+    except OSError as error:
+        raise as_store_error(error) from None
+    await ledger.adopt()  # budgets are right from the first request on
+    return Team(config, database, keys, counters, ledger, transport)

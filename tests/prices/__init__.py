@@ -1,0 +1,1 @@
+"""Tests of the prices and of what an answer costs."""

@@ -1,0 +1,335 @@
+"""Keys in the database: created, found by their secrets, changed, and noticed by other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from msgspec import UNSET
+
+from toolglot.store import StoreError
+from toolglot.team import sql
+from toolglot.team.administration import AdministrationError, Administrator, KeyChanges, describe_key
+from toolglot.team.database import SqliteDatabase
+from toolglot.team.directory import GRACE_SECONDS, KeyDirectory
+
+T = TypeVar("T")
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "team.sqlite3"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Office:
+    """An administrator and the gateway's directory, each with a connection of its own, as two processes have."""
+
+    def __init__(self, file: Path) -> None:
+        self._databases = SqliteDatabase(file), SqliteDatabase(file)
+        self.clock = Clock()
+        self.administrator = Administrator(self._databases[0], "test")
+        self.directory = KeyDirectory(self._databases[1], now=self.clock)
+
+    async def create(self, name: str = "anna", **fields: object) -> str:
+        return (await self.administrator.create(name, KeyChanges(**fields), self.clock.now)).secret  # type: ignore[arg-type]
+
+    async def accepts(self, secret: str) -> bool:
+        """Whether a request with this secret is accepted, as the gateway finds it out."""
+        if self.directory.needs_lookup(secret):
+            await self.directory.look_up(secret)
+        return self.directory.find(secret) is not None
+
+    async def close(self) -> None:
+        for database in self._databases:
+            await database.close()
+
+
+def in_office(file: Path, work: Callable[[Office], Awaitable[T]]) -> T:
+    async def run() -> T:
+        office = Office(file)
+        try:
+            return await work(office)
+        finally:
+            await office.close()
+
+    return asyncio.run(run())
+
+
+def test_a_new_key_is_accepted_and_an_unknown_secret_is_not(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        assert await office.accepts(secret)
+        assert not await office.accepts(secret[:-1] + ("a" if secret[-1] != "a" else "b"))
+        assert not await office.accepts("sk-something-else")
+
+    in_office(file, work)
+
+
+def test_the_secret_is_not_in_the_database(file: Path) -> None:
+    secret = in_office(file, lambda office: office.create())
+    stored = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert secret.encode() not in stored
+    assert secret.rpartition("_")[2].encode() not in stored
+    assert secret[:11].encode() in stored  # the prefix, for lists
+
+
+def test_another_pepper_accepts_no_key(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        database = SqliteDatabase(file)
+        other = KeyDirectory(database, pepper="p", now=office.clock)
+        await other.look_up(secret)
+        assert other.find(secret) is None
+        await database.close()
+
+    in_office(file, work)
+
+
+def test_a_key_that_was_refused_before_it_was_created_is_accepted_after_the_next_poll(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        taken = sqlite3.connect(file)
+        row = taken.execute("SELECT * FROM key_secrets").fetchone()
+        taken.execute("DELETE FROM key_secrets")
+        taken.commit()
+        assert not await office.accepts(secret)
+        taken.execute("INSERT INTO key_secrets VALUES (?, ?, ?, ?, ?)", row)
+        taken.commit()
+        taken.close()
+        await office.create("other")  # any change
+        assert not office.directory.needs_lookup(secret)
+        await office.directory.refresh()
+        assert await office.accepts(secret)
+
+    in_office(file, work)
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (lambda office: office.administrator.set_status("anna", "revoked", NOW), "The key anna is revoked"),
+        (lambda office: office.administrator.set_status("anna", "suspended", NOW), "The key anna is suspended"),
+    ],
+    ids=["revoked", "suspended"],
+)
+def test_a_key_stops_working_with_the_next_poll(
+    file: Path, act: Callable[[Office], Awaitable[object]], reason: str
+) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        assert await office.accepts(secret)
+        account = office.directory.find(secret)
+        assert account is not None
+        await act(office)
+        await office.directory.refresh()
+        assert not office.directory.is_valid(account)  # also for connections that hold it
+        assert not await office.accepts(secret)
+        assert office.directory.explain(secret) == reason
+
+    in_office(file, work)
+
+
+def test_a_suspended_key_can_be_resumed_and_a_revoked_one_cannot(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        await office.administrator.set_status("anna", "suspended", NOW)
+        await office.administrator.set_status("anna", "active", NOW)
+        assert await office.accepts(secret)
+        await office.administrator.set_status("anna", "revoked", NOW)
+        for again in (
+            office.administrator.set_status("anna", "active", NOW),
+            office.administrator.rotate("anna", NOW),
+        ):
+            with pytest.raises(AdministrationError, match="revoked"):
+                await again
+
+    in_office(file, work)
+
+
+def test_a_key_expires_without_a_look_at_the_database(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create(expires=datetime.fromtimestamp(NOW + 60, UTC))
+        assert await office.accepts(secret)
+        office.clock.now = NOW + 60
+        await office.directory.refresh()
+        assert not await office.accepts(secret)
+        assert office.directory.explain(secret) == "The key anna has expired"
+
+    in_office(file, work)
+
+
+def test_after_a_rotation_both_secrets_work_until_the_overlap_ends(file: Path) -> None:
+    async def work(office: Office) -> None:
+        old = await office.create()
+        assert await office.accepts(old)
+        new = (await office.administrator.rotate("anna", NOW, overlap=60)).secret
+        await office.directory.refresh()
+        assert await office.accepts(old)
+        assert await office.accepts(new)
+        owners = {account.owner for secret in (old, new) if (account := office.directory.find(secret)) is not None}
+        assert len(owners) == 1  # what is stored for the key stays its own
+        office.clock.now = NOW + 61
+        await office.directory.refresh()
+        assert not await office.accepts(old)
+        assert await office.accepts(new)
+
+    in_office(file, work)
+
+
+def test_a_second_rotation_does_not_prolong_the_first_secret(file: Path) -> None:
+    async def work(office: Office) -> None:
+        old = await office.create()
+        await office.administrator.rotate("anna", NOW, overlap=60)
+        await office.administrator.rotate("anna", NOW + 50, overlap=60)
+        office.clock.now = NOW + 61
+        assert not await office.accepts(old)
+
+    in_office(file, work)
+
+
+def test_known_keys_work_for_a_while_when_the_database_is_away(file: Path) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        assert await office.accepts(secret)
+        office.clock.now = NOW + GRACE_SECONDS - 1
+        assert office.directory.find(secret) is not None
+        office.clock.now = NOW + GRACE_SECONDS + 1
+        assert office.directory.find(secret) is None
+
+    in_office(file, work)
+
+
+def test_names_are_unique_and_cannot_be_mistaken_for_ids_or_configured_keys(file: Path) -> None:
+    async def work(office: Office) -> None:
+        await office.create()
+        for name in ("anna", "key-1", "key_0123456789abcdef", "", "a b", "-x", "x" * 65):
+            with pytest.raises(AdministrationError):
+                await office.create(name)
+        await office.create("berta")
+        with pytest.raises(AdministrationError, match="already"):
+            await office.administrator.change("berta", KeyChanges(name="anna"), NOW)
+
+    in_office(file, work)
+
+
+def test_changes_leave_other_fields_as_they_are_and_null_removes_a_limit(file: Path) -> None:
+    async def work(office: Office) -> None:
+        await office.create(models=("m*",), usd_per_day=0.1, tokens_per_day=5)
+        changed = await office.administrator.change("anna", KeyChanges(owner="Anna", tokens_per_day=None), NOW)
+        described = describe_key(changed)
+        assert (described["models"], described["usd_per_day"], described["tokens_per_day"]) == (["m*"], 0.1, None)
+        assert described["owner"] == "Anna"
+        assert changed.policy.limits.nano_usd_per_day == 100_000_000
+
+    in_office(file, work)
+
+
+def test_every_change_is_in_the_audit_log_with_what_was_before_and_after(file: Path) -> None:
+    async def work(office: Office) -> list[sql.AuditEntry]:
+        secret = await office.create()
+        await office.administrator.change("anna", KeyChanges(owner="Anna"), NOW)
+        await office.administrator.rotate("anna", NOW)
+        await office.administrator.set_status("anna", "suspended", NOW)
+        await office.administrator.set_status("anna", "active", NOW)
+        await office.administrator.set_status("anna", "revoked", NOW)
+        entries = await office.administrator.database.run(sql.list_audit, writes=False)
+        assert all(secret not in f"{entry.before}{entry.after}" for entry in entries)
+        return entries
+
+    entries = in_office(file, work)
+    assert [entry.action.removeprefix("key.") for entry in reversed(entries)] == [
+        "create",
+        "change",
+        "rotate",
+        "suspend",
+        "resume",
+        "revoke",
+    ]
+    assert {entry.actor for entry in entries} == {"test"}
+    changed = entries[-2]
+    assert '"owner":""' in (changed.before or "")
+    assert '"owner":"Anna"' in (changed.after or "")
+
+
+def test_a_list_in_pages_has_every_key_once(file: Path) -> None:
+    async def work(office: Office) -> list[str]:
+        for number in range(7):
+            await office.create(f"k{number}")
+        names: list[str] = []
+        while page := await office.administrator.list_keys(after=names[-1] if names else "", limit=3):
+            names += [key.name for key, _ in page]
+        return names
+
+    assert in_office(file, work) == [f"k{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "failure"),
+    [
+        ("UPDATE meta SET value = 99 WHERE name = 'readable_from'", "newer"),
+        ("PRAGMA application_id = 1", "foreign"),
+    ],
+)
+def test_a_file_that_this_version_cannot_use_is_refused(file: Path, statement: str, failure: str) -> None:
+    in_office(file, lambda office: office.create())
+    connection = sqlite3.connect(file)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError) as refused:
+        SqliteDatabase(file)
+    assert refused.value.failure == failure
+
+
+def test_a_database_of_a_newer_version_that_older_ones_can_use_is_used(file: Path) -> None:
+    in_office(file, lambda office: office.create())
+    connection = sqlite3.connect(file)
+    connection.execute("UPDATE meta SET value = 99 WHERE name = 'schema_version'")
+    connection.commit()
+    connection.close()
+    key = in_office(file, lambda office: office.administrator.find("anna"))
+    assert key.name == "anna"
+
+
+def test_an_operation_that_fails_changes_nothing(file: Path) -> None:
+    def failing() -> sql.Operation[None]:
+        yield "UPDATE keys SET owner = 'x'", ()
+        yield "SELECT nonsense", ()
+
+    async def work(office: Office) -> str:
+        await office.create()
+        with pytest.raises(StoreError):
+            await office.administrator.database.run(failing)
+        return (await office.administrator.find("anna")).owner
+
+    assert in_office(file, work) == ""
+
+
+def test_what_is_not_set_is_no_change() -> None:
+    assert all(getattr(KeyChanges(), name) is UNSET for name in KeyChanges.__struct_fields__)
+
+
+def test_a_used_key_shows_when_it_was_used_last(file: Path) -> None:
+    async def work(office: Office) -> int | None:
+        await office.create()
+        key = await office.administrator.find("anna")
+        for at in (5, 9, 7):
+            await office.administrator.database.run(partial(sql.touch_keys, [(key.id, at)]))
+        return (await office.administrator.find("anna")).last_used
+
+    assert in_office(file, work) == 9

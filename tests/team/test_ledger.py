@@ -1,0 +1,205 @@
+"""The ledger: whatever fails or is killed, the database has each answer once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolglot.store import StoreError
+from toolglot.team import sql
+from toolglot.team.counters import LocalCounters
+from toolglot.team.database import SqliteDatabase
+from toolglot.team.ledger import Ledger
+from toolglot.team.limits import day_of
+from toolglot.team.sql import Operation, UsageRow
+
+T = TypeVar("T")
+NOW = 1_800_000_000.0
+
+
+def row(number: int, key: str = "k", nano_usd: int | None = 7) -> UsageRow:
+    return UsageRow(
+        request_id=f"r{number}",
+        attempt=1,
+        key_id=key,
+        at=number,
+        day=day_of(NOW),
+        upstream="u",
+        model="m",
+        fresh_tokens=3,
+        cached_tokens=2,
+        output_tokens=1,
+        nano_usd=nano_usd,
+    )
+
+
+class FailingDatabase:
+    """A real database that fails when it is told to: before it does anything, or when everything is done."""
+
+    def __init__(self, inner: SqliteDatabase) -> None:
+        self._inner = inner
+        self.failure: str | None = None
+
+    async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
+        failure, self.failure = self.failure, None
+        if failure == "before":
+            raise StoreError("failed", "away")
+        result = await self._inner.run(begin, writes=writes)
+        if failure == "after":  # it was done, but the caller does not learn of it
+            raise StoreError("failed", "away")
+        return result
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def totals(database: SqliteDatabase) -> tuple[int, int]:
+    """Answers and nano-USD, by the sums and by the rows, which must agree."""
+    rows = await database.run(partial(sql.report_spend, "0000", "9999", ()), writes=False)
+    sums = (rows[0].requests, rows[0].nano_usd) if rows else (0, 0)
+
+    def count() -> Operation[tuple[int, int]]:
+        found = yield "SELECT count(*), coalesce(sum(nano_usd), 0) FROM usage", ()
+        return int(found[0][0]), int(found[0][1])
+
+    assert await database.run(count, writes=False) == sums
+    return sums
+
+
+STEPS = st.lists(st.sampled_from(["add", "flush", "before", "after", "crash", "adopt"]), max_size=30)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_spend_is_the_sum_of_all_answers_after_any_order_of_failures_and_crashes(steps: list[str]) -> None:
+    async def work(folder: Path) -> None:
+        database = SqliteDatabase(folder / "team.sqlite3")
+        failing = FailingDatabase(database)
+        ledger, added = Ledger(failing, LocalCounters(), folder / "spool", lambda: NOW), 0
+        for step in steps:
+            try:
+                if step == "add":
+                    added += 1
+                    ledger.add([row(added)])
+                elif step in ("before", "after"):
+                    failing.failure = step
+                elif step == "flush":
+                    await ledger.flush()
+                elif step == "adopt":
+                    await ledger.adopt()
+                else:  # the process is gone: what it held in memory, and its lock
+                    ledger._spool._file.close()
+                    ledger = Ledger(failing, LocalCounters(), folder / "spool", lambda: NOW)
+            except StoreError:
+                pass
+        failing.failure = None
+        await ledger.adopt()
+        await ledger.close()
+        assert await totals(database) == (added, 7 * added)
+        assert list((folder / "spool").iterdir()) == []
+        await database.close()
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(work(Path(folder)))
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from tests.team.test_ledger import row
+from toolglot.team.counters import LocalCounters
+from toolglot.team.database import SqliteDatabase
+from toolglot.team.ledger import Ledger
+folder = Path(sys.argv[1])
+ledger = Ledger(SqliteDatabase(folder / "team.sqlite3"), LocalCounters(), folder / "spool")
+for number in range(100):
+    ledger.add([row(number)])
+print("added", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_process_loses_nothing_and_a_living_one_keeps_its_file(tmp_path: Path) -> None:
+    async def adopted() -> tuple[int, int]:
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        await ledger.adopt()
+        found = await totals(database)
+        await ledger.close()
+        await database.close()
+        return found
+
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"added\n"
+        assert asyncio.run(adopted()) == (0, 0)
+        process.send_signal(signal.SIGKILL)
+    assert asyncio.run(adopted()) == (100, 700)
+
+
+def test_a_row_that_was_cut_off_is_dropped_and_the_others_are_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        ledger.add([row(1), row(2)])
+        ledger._spool._file.close()
+        (path,) = (tmp_path / "spool").iterdir()
+        os.truncate(path, path.stat().st_size - 5)
+        other = Ledger(database, LocalCounters(), tmp_path / "spool")
+        await other.adopt()
+        found = await totals(database)
+        await other.close()
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (1, 7)
+    assert "incomplete row" in caplog.text
+
+
+def test_a_large_spool_is_replaced_by_the_next_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolglot.team.ledger.MOST_BYTES", 100)
+
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        for number in range(20):
+            ledger.add([row(number)])
+            if number % 3 == 0:
+                await ledger.flush()
+        assert len(list((tmp_path / "spool").iterdir())) == 1
+        await ledger.close()
+        found = await totals(database)
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (20, 140)
+
+
+def test_unknown_costs_are_counted_and_not_taken_for_zero(tmp_path: Path) -> None:
+    async def work() -> list[sql.SpendRow]:
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        await database.run(partial(sql.record_usage, [row(1, "a"), row(2, "a", None), row(3, "b")]))
+        found = await database.run(partial(sql.report_spend, "0000", "9999", ("key",)), writes=False)
+        await database.close()
+        return found
+
+    assert [(each.key, each.requests, each.nano_usd, each.unpriced) for each in asyncio.run(work())] == [
+        ("a", 2, 7, 1),
+        ("b", 1, 7, 0),
+    ]
