@@ -42,13 +42,13 @@ _SYSTEM = ("system", "developer")
 _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 
-class _UnfinishedAnswer(msgspec.Struct, frozen=True):
+class _BrokenAnswer(msgspec.Struct, frozen=True):
     failed_at: float
     """In Unix time."""
     progress: LoopProgress
 
 
-_failed_answers = msgspec.json.Decoder(_UnfinishedAnswer)
+_failed_answers = msgspec.json.Decoder(_BrokenAnswer)
 
 
 class RecentFailures:
@@ -127,14 +127,12 @@ class McpRounds:
         def keys() -> list[str]:
             return [_hash_request(request.model, _without_system_text(request.messages))]
 
-        return await self._keep(_UnfinishedAnswer(now, progress), keys) or self.remember_progress(
-            request, progress, now
-        )
+        return await self._keep(_BrokenAnswer(now, progress), keys) or self.remember_progress(request, progress, now)
 
     def remember_progress(self, request: Request, progress: LoopProgress, now: float) -> bool:
         """The same at once, in this process only."""
         try:
-            value = msgspec.json.encode(_UnfinishedAnswer(now, progress))
+            value = msgspec.json.encode(_BrokenAnswer(now, progress))
             key = _hash_request(request.model, _without_system_text(request.messages))
         except _NOT_ENCODABLE:
             return False
