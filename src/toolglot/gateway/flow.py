@@ -229,7 +229,7 @@ Failure: TypeAlias = ApiError | TransportError
 
 
 @final
-class Refusal(Struct, frozen=True, eq=False):
+class RefusedCall(Struct, frozen=True, eq=False):
     """A call that this gateway does not make: the client's key has reached a limit."""
 
     error: ApiError
@@ -292,7 +292,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 if type(outcome) is Shutdown:
                     breaker.leave(ticket)
                     return outcome.error
-                if type(outcome) is Refusal:  # it says nothing about the upstream
+                if type(outcome) is RefusedCall:  # it says nothing about the upstream
                     breaker.leave(ticket)
                     failure = refusal = outcome.error
                 else:
@@ -318,13 +318,13 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
-) -> Steps[WholeAnswer | BegunStream | Failure | Refusal | Shutdown]:
+) -> Steps[WholeAnswer | BegunStream | Failure | RefusedCall | Shutdown]:
     """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:
         if context.admit is not None and (refusal := context.admit(context)) is not None:
-            return Refusal(refusal)
+            return RefusedCall(refusal)
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
