@@ -517,6 +517,8 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
     target, stream, translation = begun.target, begun.stream, begun.translation
     attempt, body = 0, (yield from ask_again(context, translation, stream))
     while True:
+        if context.admit is not None and (refusal := context.admit(context)) is not None:
+            return context.fail(refusal), True, None
         attempt += 1
         context.record.count_call(target.name)
         outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
