@@ -325,7 +325,8 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = False
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
-    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory. Gateways on
+    several machines share a PostgreSQL database: `postgresql://user:password@host/name` (extra `postgres`)."""
     admins: dict[str, Secret] = {}
     """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
     viewers: dict[str, Secret] = {}
