@@ -169,6 +169,7 @@ SECTIONS = (
             "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
             "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
             "spool": '"/var/lib/toolglot/spool"',
+            "limits": '"redis://:${REDIS_PASSWORD:-none}@redis.example:6379/0"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },
     ),

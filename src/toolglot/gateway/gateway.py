@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
-from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.config.secrets import header_secrets, mcp_secrets, team_secrets
 from toolglot.gateway.known_refusals import KnownRefusals
 from toolglot.gateway.model_catalog import ModelCatalog
 from toolglot.gateway.prefix_reuse import PrefixReuse
@@ -48,7 +48,7 @@ class Gateway:
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
         team = self.config.team
-        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
+        of_upstreams += [mcp_secrets(self.config), team_secrets(team)]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 
