@@ -366,7 +366,8 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = False
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
-    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory. Gateways on
+    several machines share a PostgreSQL database: `postgresql://user:password@host/name` (extra `postgres`)."""
     admins: dict[str, Secret] = {}
     """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
     viewers: dict[str, Secret] = {}
@@ -388,13 +389,17 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hold_output: Count = 8192
     """Maximum number of output tokens that a running request reserves from a budget. Agents ask for many more tokens
     than they use."""
+    limits: Value | None = None
+    """Where limits are counted, if several gateways share them: `redis://:password@host:6379/0` (Redis or Valkey), or
+    the path of a file for gateways on one machine. Default: in memory, or in a file beside the database with several
+    `workers`."""
     pepper: Value = ""
     """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
     changes, all keys become invalid."""
 
     def __repr__(self) -> str:
         operators = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("admins", "viewers")}
-        return _repr_without_secrets(self, {**dict.fromkeys(("database", "pepper"), HIDDEN), **operators})
+        return _repr_without_secrets(self, {**dict.fromkeys(("database", "limits", "pepper"), HIDDEN), **operators})
 
 
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -172,6 +172,7 @@ SECTIONS = (
             "admin_groups": '["platform"]',
             "viewer_groups": '["engineering"]',
             "spool": '"/var/lib/toolglot/spool"',
+            "limits": '"redis://:${REDIS_PASSWORD:-none}@redis.example:6379/0"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },
         without=("proxy", "oidc"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
-from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.config.secrets import header_secrets, mcp_secrets, team_secrets
 from toolglot.gateway.known_refusals import KnownRefusals
 from toolglot.gateway.model_catalog import ModelCatalog
 from toolglot.gateway.prefix_reuse import PrefixReuse
@@ -47,10 +47,7 @@ class Gateway:
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        team = self.config.team
-        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
-        of_upstreams.append(("" if team.oidc is None else team.oidc.client_secret,))
-        of_upstreams.append(("" if team.proxy is None else team.proxy.secret,))
+        of_upstreams += [mcp_secrets(self.config), team_secrets(self.config.team)]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 
