@@ -176,7 +176,7 @@ def _pool(name: str, upstream: UpstreamConfig, path: Path, builder: RecordBuilde
         if title in names:
             builder.add_problem((*place, "name"), f"another member has the name `{title[:40]}`")
         origin = (member.base_url, member.key, *sorted(member.headers.items()))
-        if origin in origins:
+        if origin in origins and builder.is_right(place):
             builder.add_problem(place, "another member has the same key, address and headers", "use `weight` instead")
         names.add(title)
         origins.add(origin)

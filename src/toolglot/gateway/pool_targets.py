@@ -65,9 +65,11 @@ class MemberGate(Struct, frozen=True, eq=False):
     number: int
     turn: Turn
     tried: list[int]
+    is_closed: bool
+    """No member of the pool may be called."""
 
     def enter(self, now: float) -> Ticket | None:
-        return self.pool.enter(self.number, self.turn.model, now)
+        return None if self.is_closed else self.pool.enter(self.number, self.turn.model, now)
 
     def may_retry(self, failure: Failure) -> bool:
         """A failed call is repeated at the same member only if no other member can be called."""
@@ -117,13 +119,13 @@ def choose_targets(
     state, environment = pool.state, context.environment
     tried: list[int] = []
     while (number := state.choose(turn, environment.now(), environment.random, tried)) is not None or not tried:
-        is_next, number = bool(tried), number or 0
+        is_next, is_closed, number = bool(tried), number is None, number or 0
         tried.append(number)
         upstream = pool.members[number]
         yield replace(
             make_target(upstream, target),
             label=upstream.label,
-            breaker=MemberGate(context, state, number, turn, tried),
+            breaker=MemberGate(context, state, number, turn, tried, is_closed),
             describe=partial(_describe_failure, context, pool, upstream),
             describe_rest=partial(_describe_rest, pool),
             is_next_member=is_next,
