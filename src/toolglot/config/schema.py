@@ -71,6 +71,27 @@ class BreakerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds for which the upstream is skipped and fallbacks answer."""
 
 
+class PoolMemberConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One key or server of an upstream that has several. It differs from the upstream only in these fields."""
+
+    name: Name | None = None
+    """Name in logs, metrics and the header `x-toolglot-member`. Default: its position, from 1."""
+    key: Secret | None = None
+    """API key. Default: the upstream's `key`."""
+    base_url: str | None = None
+    """Base URL. Default: the upstream's."""
+    headers: dict[str, Secret] = {}
+    """Extra headers, in addition to the upstream's."""
+    weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    """Share of the conversations, relative to the other members."""
+    quota_group: Name | None = None
+    """Members with the same group share their rate limits, usually because their keys belong to one account: when one
+    reaches its limit, all of them wait. Default: limits of its own."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
+
+
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model server. `vendor` supplies defaults for the other fields."""
 
@@ -128,6 +149,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Retries after failed calls."""
     breaker: BreakerConfig = BreakerConfig()
     """When to skip the upstream after failures."""
+    pool: tuple[PoolMemberConfig, ...] = ()
+    """Several keys or servers that share the requests. They speak the same API and have the same models. Conversations
+    stay with a member, so that prompt caches are used."""
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
