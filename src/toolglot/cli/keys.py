@@ -207,7 +207,7 @@ def _read_changes(given: dict[str, Any]) -> KeyChanges:
 
 
 def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]) -> T:
-    """Run an operation on the database of the configuration."""
+    """Run an operation on the configured database."""
     config = load_config(file, os.environ).config.team
 
     async def run() -> T:

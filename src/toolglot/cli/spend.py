@@ -72,8 +72,9 @@ class Day(click.ParamType[str]):
 def spend(
     by: Sequence[str], name: str | None, since: str, until: str, form: str, plot: Path | None, file: Path | None
 ) -> None:
-    """Show the usage and cost of the team's keys. Amounts are complete to within a second. An answer with an unknown
-    cost counts as unpriced, never as free.
+    """Show the usage and cost of the team's keys.
+
+    Amounts lag by at most a second. An answer with an unknown cost counts as unpriced, never as free.
     """
     groups = tuple(dict.fromkeys(by))
     reports = [groups] if plot is None else [groups, ("day", groups[0] if groups[0] != "day" else "key")]

@@ -1,5 +1,6 @@
-"""The admin API: the keys of a team, their spend, and the audit log. Its credentials (`team.admins`, `team.viewers`)
-are not keys for models, and keys for models are not credentials here.
+"""The admin API: the keys of a team, their spend, and the audit log.
+
+Its credentials (`team.admins`, `team.viewers`) cannot call models, and model keys cannot call the admin API.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _administrator(team: Team, incoming: AsgiRequest) -> Administrator:
 
 
 async def _read(incoming: AsgiRequest, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode the body; without one, an empty object."""
+    """Decode the body. An empty body counts as an empty object."""
     body = await incoming.body() or b"{}"
     try:
         return decoder.decode(body)
@@ -190,7 +191,7 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Show a client its own key: its permissions, and the rest of its budgets."""
+    """Show a client its own key: its permissions and remaining budgets."""
     team, account = service.team, incoming.caller.account
     if team is None or account is None:
         message = "This key has no limits: it is not one of a team's keys"
@@ -227,4 +228,4 @@ _HANDLERS: dict[tuple[str, str], Handler] = {
     ("GET", "/admin/v1/spend"): _report_spend,
     ("GET", "/admin/v1/audit"): _list_audit,
 }
-"""Methods that only read are for viewers, too."""
+"""Viewers may use the methods that only read."""

@@ -79,7 +79,7 @@ class _KeyCounts(Struct):
         found = self.windows.get(name)
         if found is None:
             found = self.windows[name] = _Window()
-            # The windows before are over, except for requests that still hold something of them.
+            # Earlier windows have ended, but running requests may still hold amounts in them.
             for other in [each for each in self.windows if len(each) == len(name) and each < name]:
                 if not (self.windows[other].held_tokens or self.windows[other].held_nano_usd):
                     del self.windows[other]
@@ -145,7 +145,7 @@ class LocalCounters:
             requests = checked
         minute_tokens = 0
         if limits.tokens_per_minute is not None:
-            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # else it would never fit
+            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # otherwise it would never fit
             checked = _check_rate(counts.tokens, now, minute_tokens, "tokens_per_minute", limits.tokens_per_minute)
             if isinstance(checked, Exceeded):
                 return checked

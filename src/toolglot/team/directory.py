@@ -100,7 +100,7 @@ class KeyDirectory:
         while True:
             version = self._version
             found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
-            if self._version == version:  # else the key may have changed after it was read
+            if self._version == version:  # otherwise the key may have changed after it was read
                 break
         if found is None:
             if len(self._unknown) >= MOST_UNKNOWN:

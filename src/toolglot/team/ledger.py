@@ -91,7 +91,7 @@ class Spool:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     yield path, list(_read_rows(path, file.read()))
             except (BlockingIOError, FileNotFoundError):
-                continue  # its process is alive, or another one was faster
+                continue  # its process is alive, or another process was faster
 
 
 def _name_of(folder: Path, file: IO[bytes]) -> Path:
@@ -155,7 +155,7 @@ class Ledger:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
         except BaseException:
-            self._pending = rows + self._pending  # what is saved already counts once
+            self._pending = rows + self._pending  # rows that were saved already count once
             raise
         for row in rows:
             for window in (row.day, row.day[:7]):

@@ -43,7 +43,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
         "CREATE INDEX key_secrets_key ON key_secrets (key_id)",
-        # One row for each answer of a model. A row that is written twice is the same row.
+        # One row for each model answer. Writing a row twice has no effect.
         """
         CREATE TABLE usage (
             request_id TEXT NOT NULL,

@@ -67,5 +67,5 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: T
         ledger = Ledger(database, counters, _spool_folder(config, environ))
     except OSError as error:
         raise as_store_error(error) from None
-    await ledger.adopt()  # budgets are right from the first request on
+    await ledger.adopt()  # so that budgets are correct from the first request
     return Team(config, database, keys, counters, ledger, transport)

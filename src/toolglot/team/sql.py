@@ -374,7 +374,7 @@ def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
         used[row.key_id] = max(row.at, used.get(row.key_id, 0))
     names, plus = ", ".join(_SUMS), ", ".join(f"{name} = spend.{name} + excluded.{name}" for name in _SUMS)
     places = ", ".join(f"${number}" for number in range(1, 5 + len(_SUMS)))
-    for key, cell in sorted(sums.items()):  # in order, so that two writers cannot wait for each other
+    for key, cell in sorted(sums.items()):  # in sorted order, so that two writers cannot deadlock
         yield (
             f"INSERT INTO spend (day, key_id, upstream, model, {names}) VALUES ({places}) "
             f"ON CONFLICT (day, key_id, upstream, model) DO UPDATE SET {plus}",

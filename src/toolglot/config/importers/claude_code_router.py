@@ -1,4 +1,4 @@
-"""claude-code-router's `config.json` (2.x), and the providers of the data that 3.x exports."""
+"""Importer for claude-code-router: `config.json` (2.x), and the providers in the data that 3.x exports."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]
 
 CLAUDE = "claude-*"
 BACKGROUND = "claude-*haiku*"
-"""Names of the models that Claude Code asks for, and of those for its background calls."""
+"""Patterns of the models that Claude Code requests, and of the models for its background calls."""
 
 
 class Transformer(Struct, frozen=True):
-    """The equivalent of a transformer of the router."""
+    """toolglot's equivalent of a transformer of the router."""
 
     dialect: str | None = None
     """The API of the provider."""
     is_built_in: bool = False
-    """toolglot does the same without a setting, or does not need it."""
+    """True if toolglot does the same without a setting, or does not need it."""
     reason: str = ""
 
 
@@ -52,7 +52,7 @@ TYPES: Mapping[str, str] = {
     "anthropic_messages": "anthropic",
     "gemini_generate_content": "gemini",
 }
-"""The provider's API in 3.x."""
+"""Names of a provider's API in 3.x, and toolglot's dialects."""
 
 EXPORT = "claude-code-router-data-export"
 """`kind` of the file that 3.x exports; the configuration is in its member `config`."""
@@ -105,7 +105,7 @@ def convert_reference(text: str) -> str | None:
 
 
 def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft) -> None:
-    """Convert the file."""
+    """Convert claude-code-router's file."""
     root = _settings(SourceNode(log, document, (), document.value))
     draft.set((), "discover", False, None, "claude-code-router serves only the providers of its file")
     pool = UpstreamPool(draft)
@@ -120,13 +120,13 @@ def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft)
 
 
 def _settings(document: SourceNode) -> SourceNode:
-    """The settings in the document: it may be an export."""
+    """Return the settings in the document, which may be an export."""
     config = document.get("config")
     if not is_export(document.value) or config is None:
         return document
     for name in ("app", "appState", "exportedAt", "kind", "version"):
         if (about := document.get(name)) is not None:
-            about.take()  # says when and by what it was exported
+            about.take()  # describes the export itself
     return config
 
 
@@ -182,15 +182,17 @@ def _headers(provider: SourceNode) -> Iterator[tuple[str, tuple[str, SourceNode]
 
 
 def _local_vendor(name: str, address: str) -> str | None:
-    """The kind of a local server, if the provider is named after it."""
+    """Return the kind of local server that the provider is named after, if any."""
     known = {"ollama": "ollama", "lmstudio": "lmstudio", "lm-studio": "lmstudio", "vllm": "vllm"}
     host = re.sub(r"^https?://([^/:]+).*$", r"\1", address)
     return known.get(name.lower()) if is_loopback(host) else None
 
 
 def _find_dialect(provider: SourceNode, address: str) -> str | None:
-    """The provider's API: by the end of its address, or else by its type or transformers. None: the provider is
-    reported."""
+    """Find the provider's dialect: by the end of its address, otherwise by its type or transformers.
+
+    Returns None if there is none, and reports the provider.
+    """
     by_address = dialect_of_address(address)
     kind = provider.get("type")
     by_type = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else None
@@ -210,8 +212,10 @@ def _find_dialect(provider: SourceNode, address: str) -> str | None:
 
 
 def _read_transformers(provider: SourceNode) -> tuple[str | None, bool]:
-    """The API that the transformers of a provider mean, and whether all of them are known. Reports those that have no
-    equivalent."""
+    """Return the dialect that a provider's transformers imply, and whether all of them are known.
+
+    Reports transformers without an equivalent.
+    """
     transformer = provider.get("transformer")
     dialect: str | None = None
     is_known = True
@@ -231,7 +235,7 @@ def _read_transformers(provider: SourceNode) -> tuple[str | None, bool]:
 
 
 def _uses(scope: SourceNode) -> list[SourceNode]:
-    """Transformers of a single model."""
+    """List the transformers in a scope."""
     uses = scope.get("use")
     return uses.elements() if uses is not None else []
 
@@ -257,7 +261,7 @@ def _routes(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> Non
 
 
 def _fallbacks(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> None:
-    """`fallback` has a list of models for each route."""
+    """Convert `fallback`, which has a list of models for each route."""
     fallback = root.get("fallback")
     for route, pattern in (("default", CLAUDE), ("background", BACKGROUND)):
         others = fallback.get(route) if fallback is not None else None
@@ -269,7 +273,7 @@ def _fallbacks(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> 
 
 
 def _target(node: SourceNode, upstreams: Mapping[str, str]) -> tuple[str, str] | None:
-    """Upstream and model of `provider,model`; reports another form."""
+    """Return the upstream and model of `provider,model`. Reports values in any other form."""
     provider, comma, model = node.value.partition(",") if isinstance(node.value, str) else ("", "", "")
     upstream = upstreams.get(provider.strip())
     if not comma or not model.strip():
@@ -298,4 +302,4 @@ def _server(root: SourceNode, pool: UpstreamPool, draft: Draft) -> None:
         level.take()
         draft.set(("log",), "level", _LEVELS[level.value], level)
     if (log := root.get("LOG")) is not None and log.value is True:
-        log.take()  # a log is the default here
+        log.take()  # toolglot logs by default
