@@ -80,7 +80,7 @@ async def sign_in(service: Service, incoming: AsgiRequest, match: Match) -> None
     """Answer a request below `/auth`."""
     team = service.team
     if team is None or team.config.oidc is None:
-        message = f"There is nothing at {match.route.path}, unless the configuration has `oidc` under `team`"
+        message = f"{match.route.path} is disabled: set `oidc` under `team` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     step = {"/auth/login": _begin, "/auth/callback": _finish, "/auth/logout": _end}[match.route.path]
     try:
@@ -109,9 +109,9 @@ async def _finish(team: Team, oidc: OidcConfig, incoming: AsgiRequest) -> None:
     parts = _cookies(incoming).get(_BEGUN, "").split(".")
     query = dict(parse_qsl(incoming.scope["query_string"].decode("latin-1")))
     if len(parts) != 3 or not parts[0] or query.get("state") != parts[0]:
-        raise PeopleError("it was not begun in this browser, or took too long; begin again at /auth/login")
+        raise PeopleError("it did not start in this browser, or it took too long; start again at /auth/login")
     if "error" in query or not query.get("code"):
-        raise PeopleError("the identity provider refused it")
+        raise PeopleError("the identity provider refused the sign-in")
     begun = SignIn(*parts)
     addresses = await _find_addresses(team, oidc)
     body = people.token_request(query["code"], oidc.client_id, oidc.client_secret, oidc.redirect_url, begun)
@@ -122,8 +122,8 @@ async def _finish(team: Team, oidc: OidcConfig, incoming: AsgiRequest) -> None:
     groups = people.groups_in_claims(claims, oidc.groups_claim)
     role = people.role_of(groups, team.config.admin_groups, team.config.viewer_groups)
     if role is None:
-        log.warning("%s signed in, and is in no group of `team.admin_groups` or `team.viewer_groups`", name)
-        raise PeopleError(f"{name} is in none of the groups that may sign in here")
+        log.warning("%s signed in but is not in any group of `team.admin_groups` or `team.viewer_groups`", name)
+        raise PeopleError(f"{name} is not in any group that has access")
     token = token_urlsafe(32)
     at = round(now * 1000)
     await team.database.run(partial(sql.begin_session, _hash(token), name, role, at, at + oidc.session_seconds * 1000))

@@ -96,7 +96,7 @@ class Administrator(Struct, frozen=True, eq=False):
         kept = self._secret(secret, key.id, at)
         created = await self.database.run(partial(sql.create_key, key, kept, self.actor))
         if created is None:
-            raise AdministrationError("name_taken", f"there is a key {name!r} already")
+            raise AdministrationError("name_taken", f"a key named {name!r} already exists")
         return CreatedKey(created, secret)
 
     async def change(self, name: str, changes: KeyChanges, now: float) -> ApiKey:
@@ -106,7 +106,7 @@ class Administrator(Struct, frozen=True, eq=False):
         if (new := fields.get("name", before.name)) != before.name:
             _check_name(new)
             if await self.database.run(partial(sql.find_key, new), writes=False) is not None:
-                raise AdministrationError("name_taken", f"there is a key {new!r} already")
+                raise AdministrationError("name_taken", f"a key named {new!r} already exists")
         return await self._change(before.id, fields, now, "key.change")
 
     async def set_status(self, name: str, status: KeyStatus, now: float) -> ApiKey:
@@ -168,13 +168,13 @@ def _check_name(name: str) -> None:
         raise AdministrationError("bad_name", message)
     if _RESERVED.fullmatch(name):
         raise AdministrationError(
-            "bad_name", f"{name!r} is reserved for keys of the configuration: choose another name"
+            "bad_name", f"{name!r} is reserved for keys in the configuration: choose another name"
         )
 
 
 def _check_end(key: ApiKey, now: int) -> None:
     if key.expires is not None and key.expires <= now:
-        raise AdministrationError("bad_expiry", "the key would have expired already")
+        raise AdministrationError("bad_expiry", "the expiry is in the past")
 
 
 _LIMITS = {

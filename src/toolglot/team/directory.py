@@ -154,10 +154,10 @@ class KeyDirectory:
             try:
                 await self.refresh()
                 if is_away:
-                    log.info("the team database is back")
+                    log.info("the team database is available again")
                 is_away = False
             except StoreError as error:
                 if not is_away:
-                    log.warning("the team database cannot be read, and changes of keys are not seen: %s", error)
+                    log.warning("the team database cannot be read, so key changes have no effect yet: %s", error)
                 is_away = True
             await asyncio.sleep(POLL_SECONDS)

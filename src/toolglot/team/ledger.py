@@ -126,7 +126,7 @@ class Ledger:
         try:
             self._spool.write(rows)
         except OSError as error:
-            log.error("usage cannot be written to disk, and is lost if this process is killed: %s", error.strerror)
+            log.error("usage cannot be written to disk and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
 
     async def run(self) -> None:
@@ -142,7 +142,7 @@ class Ledger:
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
-                    log.warning("usage cannot be saved now, and waits: %s", error)
+                    log.warning("usage cannot be saved to the team database now; retrying: %s", error)
                 self._is_failing = True
             rounds += 1
             await asyncio.sleep(FLUSH_SECONDS)
@@ -188,11 +188,11 @@ class Ledger:
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
             if rows:
-                log.info("saved the usage of %d answers of a gateway that ended suddenly", len(rows))
+                log.info("saved the usage of %d answers of a gateway that ended abnormally", len(rows))
 
     async def close(self) -> None:
         try:
             await self.flush()
         except StoreError as error:
-            log.warning("usage is saved when a gateway starts the next time: %s", error)
+            log.warning("usage is kept on disk until a gateway starts again: %s", error)
         self._spool.close()

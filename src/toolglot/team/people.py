@@ -151,7 +151,7 @@ def read_claims(data: bytes, *, issuer: str, client_id: str, nonce: str, now: fl
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     if str(claims.get("iss", "")).rstrip("/") != issuer.rstrip("/"):
-        raise PeopleError("the ID token is of another issuer")
+        raise PeopleError("the ID token is from another issuer")
     if client_id not in audiences or (len(audiences) > 1 and claims.get("azp") != client_id):
         raise PeopleError("the ID token is for another client")
     expires = claims.get("exp")

@@ -84,7 +84,7 @@ def _draw_days(
     days: Sequence[str], costs: dict[str, dict[str, int]], names: Sequence[str], scale: int
 ) -> Iterator[str]:
     if not days:
-        yield f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">no usage in this time</text>'
+        yield f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">no usage in this period</text>'
         return
     room = (WIDTH - _LEFT - _RIGHT) / len(days)
     every = -(-len(days) // 12)

@@ -38,8 +38,8 @@ TRANSFORMERS: Mapping[str, Transformer] = {
     "openai-responses": Transformer("openai_responses"),
     **dict.fromkeys(("deepseek", "openrouter", "groq", "cerebras", "reasoning"), Transformer(is_built_in=True)),
     "tooluse": Transformer(reason="toolglot does not force tool calls; a model without them gets tools as text"),
-    "enhancetool": Transformer(reason="broken calls are mended or refused: `bad_calls` and `rescue` of a model"),
-    "cleancache": Transformer(reason="cache breakpoints are left out where an API has none"),
+    "enhancetool": Transformer(reason="toolglot repairs or refuses broken calls: `bad_calls` and `rescue` of a model"),
+    "cleancache": Transformer(reason="toolglot omits cache breakpoints for APIs without them"),
     "maxtoken": Transformer(reason="toolglot does not change the output limit that a client sends"),
     "maxcompletiontokens": Transformer(reason="toolglot does not change the output limit that a client sends"),
     "sampling": Transformer(reason="clients send their own parameters; toolglot sets no defaults"),
@@ -83,11 +83,11 @@ _SETTINGS_NOT_TAKEN = (
 )
 
 NOT_TAKEN = (
-    NotTaken("files", "databases of claude-code-router are not read"),
+    NotTaken("files", "toolglot does not read databases of claude-code-router"),
     *_SETTINGS_NOT_TAKEN,
     *(NotTaken(f"config.{row.pattern}", row.reason) for row in _SETTINGS_NOT_TAKEN if not row.pattern.startswith("*")),
 )
-"""Settings that are not taken over, the most specific first."""
+"""Settings that are not imported, most specific first."""
 
 _LEVELS = {"fatal": "error", "error": "error", "warn": "warning", "info": "info", "debug": "debug", "trace": "debug"}
 _ADDRESSES = ("api_base_url", "baseUrl", "baseurl")
@@ -144,7 +144,7 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
             provider.report("a provider needs `name` and `api_base_url`")
             continue
         if (enabled := provider.get("enabled")) is not None and enabled.value is False:
-            provider.report("it is disabled")
+            provider.report("the provider is disabled")
             continue
         found = _find_dialect(provider, address)
         if found is None:
@@ -207,7 +207,7 @@ def _find_dialect(provider: SourceNode, address: str) -> str | None:
         return None
     found = by_address or by_type or by_transformer
     if found is None:
-        provider.note("the address has no path of an API: the one of Chat Completions is added to it")
+        provider.note("the address has no API path, so the path of Chat Completions is added")
     return found or "openai_chat"
 
 
@@ -279,7 +279,7 @@ def _target(node: SourceNode, upstreams: Mapping[str, str]) -> tuple[str, str] |
     if not comma or not model.strip():
         node.report("expected `provider,model`")
     elif upstream is None:
-        node.report("there is no provider of this name that was taken over")
+        node.report("no imported provider has this name")
     else:
         return upstream, model.strip()
     return None
@@ -294,7 +294,7 @@ def _server(root: SourceNode, pool: UpstreamPool, draft: Draft) -> None:
         if key or is_loopback(host):
             draft.set(("server",), "host", host, node)
         else:
-            node.report("another address than loopback needs a key; claude-code-router ignores it without one, too")
+            node.report("an address other than loopback needs a key; without one, claude-code-router ignores it, too")
     if (port := root.number("PORT")) is not None:
         draft.set(("server",), "port", port.value, port)
     level = root.get("LOG_LEVEL")

@@ -76,7 +76,7 @@ def _merge_includes(
                 sections.setdefault(name, []).append(node)
             else:
                 for before in sections.get(name, ()):
-                    before.report(f"not used: {current.file} has this section, too, and it replaces this one")
+                    before.report(f"not used: the same section in {current.file} replaces this one")
                 sections[name] = [node]
         if len(documents) > _MAX_FILES:
             raise ConfigError([document.problem(("include",), "too many files")])
@@ -227,7 +227,7 @@ class _Converter:
                 node.report("there is no model of this name")
                 continue
             if alias in self._targets or alias in self._groups:
-                node.report("not used: there is a model of this name")
+                node.report("not used: a model has this name")
                 continue
             group.take()
             if (hidden := node.get("hidden")) is not None and isinstance(hidden.take(), bool):
@@ -252,7 +252,7 @@ class _Converter:
         known = self._draft.names("models")
         for other in others.elements():
             if not isinstance(other.value, str):
-                other.report("a fallback with parameters of its own is not possible; define a model for it")
+                other.report("a fallback cannot have its own parameters; define a model for it")
             elif not any(fnmatchcase(other.value, name) for name in known):
                 other.report("there is no model of this name")
             else:
@@ -409,7 +409,7 @@ def _headers(sources: list[SourceNode]) -> dict[str, tuple[str, SourceNode]]:
                     and member is not None
                     and found.setdefault(name.lower(), (text, member))[0] != text
                 ):
-                    member.note("not used: the header is there twice")
+                    member.note("not used: the header is a duplicate")
         organization, member = _first_text([source], ("organization",))
         if organization is not None and member is not None:
             found.setdefault("openai-organization", (organization, member))

@@ -84,11 +84,11 @@ PRICES: Mapping[str, str] = {
 }
 """LiteLLM's prices per token, and toolglot's prices per million tokens."""
 
-_KEYS = "keys with limits are made by `toolglot keys create`, with `[team]` in the configuration"
+_KEYS = "create keys with limits with `toolglot keys create`, and enable `[team]` in the configuration"
 _BUDGETS = "budgets belong to keys: `toolglot keys create NAME --usd-per-month`"
 _RATES = "limits belong to keys: `toolglot keys create NAME --requests-per-minute, --tokens-per-minute`"
-_PRICES = "`[prices]` has no such price; the table of prices knows tiers: `toolglot prices MODEL`"
-_DATABASE = "keys, spend and responses are in SQLite files (`team.database`, `store.path`)"
+_PRICES = "`[prices]` has no such price; the built-in table has service tiers: `toolglot prices MODEL`"
+_DATABASE = "toolglot stores keys, spend and responses in SQLite files (`team.database`, `store.path`)"
 _REDIS = "toolglot does not use Redis"
 _BALANCE = "toolglot does not balance load yet: the first target answers, the others are its fallbacks"
 _CALLBACKS = "toolglot runs no callbacks: it has logs, `GET /metrics` and OpenTelemetry traces"
@@ -123,7 +123,7 @@ NOT_TAKEN = (
     NotTaken("litellm_settings.*team*", _KEYS),
     # Settings without an equivalent.
     NotTaken("litellm_settings.*callback*", _CALLBACKS),
-    NotTaken("litellm_settings.cache*", "toolglot caches no answers; prompt caches of the vendors work"),
+    NotTaken("litellm_settings.cache*", "toolglot caches no answers; the prompt caches of the vendors work"),
     NotTaken("*guardrail*", "toolglot has no guardrails"),
     NotTaken("prompts*", "toolglot stores no prompts"),
     NotTaken("general_settings.custom_*", _CODE),
@@ -137,7 +137,7 @@ NOT_TAKEN = (
     NotTaken("*.retry_after", "toolglot waits as long as the upstream says, at most `retries.longest_wait`"),
     NotTaken("*.retry_policy", "toolglot retries what the vendors' own clients retry"),
     NotTaken("*.model_group_retry_policy", "toolglot retries what the vendors' own clients retry"),
-    NotTaken("*.api_version", "Azure's addresses in the form `/openai/v1` have no version"),
+    NotTaken("*.api_version", "Azure addresses of the form `/openai/v1` have no version"),
     NotTaken("environment_variables.*", "set it in the environment that toolglot runs in"),
     NotTaken("mcp_servers", "put the servers under `mcp.servers`: docs/configuration.md, MCP servers"),
     NotTaken("mcp_servers.*", "put the servers under `mcp.servers`: docs/configuration.md, MCP servers"),

@@ -92,12 +92,12 @@ def _head(file: FilePath, gateway: Gateway, draft: Draft, variables: Mapping[str
     server = draft.tables.get(("server",))
     if server is None or "port" not in server.fields:
         title = next(each.title for each in GATEWAYS if each.title.lower() == gateway)
-        lines.append(f"{title} listens on port {_PORTS[gateway]}: `port = {_PORTS[gateway]}` in [server] keeps that.")
+        lines.append(f"{title} listens on port {_PORTS[gateway]}: `port = {_PORTS[gateway]}` in [server] keeps it.")
     return lines
 
 
 def _tail(reports: list[Problem]) -> list[str]:
-    return ["Not taken over, or changed:", *(f"  {report_line(problem)}" for problem in reports)] if reports else []
+    return ["Not imported, or changed:", *(f"  {report_line(problem)}" for problem in reports)] if reports else []
 
 
 def _drop_invalid(draft: Draft, log: ImportLog) -> dict[str, bool]:
@@ -157,10 +157,8 @@ def _read(file: FilePath) -> Document:
     except OSError as error:
         raise ConfigError([Problem(file=name, message=(error.strerror or str(error)).lower())]) from None
     if data.startswith(_SQLITE):
-        told = (
-            "this is claude-code-router 3's database: export the configuration in its page (`ccr ui`) and import that"
-        )
-        raise ConfigError([Problem(file=name, message=told)])
+        reason = "this is claude-code-router 3's database: export the configuration with `ccr ui`, and import the export"
+        raise ConfigError([Problem(file=name, message=reason)])
     text = decode_text(data, name, MAX_FILE_BYTES)
     value, places = _parser(file, text)(text, name)
     if not isinstance(value, dict):
