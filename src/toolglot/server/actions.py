@@ -185,7 +185,7 @@ async def call_function(service: Service, incoming: AsgiRequest, match: Match) -
     """Call a dialect's function that needs no upstream, if the configuration enables it."""
     route = match.route
     if route.setting and not getattr(incoming.gateway.config.server, route.setting):
-        message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"
+        message = f"{route.path} is disabled: set `{route.setting}` under `server` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     body = await incoming.body() if route.method == "POST" else b""
     await incoming.reply(200, JSON, await offload(len(body), load(route.function), body))

@@ -17,7 +17,7 @@ from toolglot.team.sql import NewerSchemaError, Operation, migrate
 T = TypeVar("T")
 
 PATIENCE = 2.0
-"""Seconds that a call waits while another process writes."""
+"""Seconds that a call waits for another process to finish writing."""
 _APPLICATION_ID = 0x7467746D  # "tgtm": distinguishes a team database from other SQLite files
 
 
@@ -25,14 +25,14 @@ class TeamDatabase(Protocol):
     """Every method may raise `StoreError`."""
 
     async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
-        """Run an operation in a transaction. It is begun again if another process was in the way."""
+        """Run an operation in a transaction. It starts again after a conflict with another process."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SqliteDatabase:
-    """A database in a file, which several processes of one machine may share."""
+    """A database file that several processes on one machine can share."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)

@@ -1,8 +1,8 @@
-"""What keys have used: written to a spool file at once, and to the database every second.
+"""Usage of keys: written to a spool file immediately, and to the database every second.
 
 A row is in the spool before its client gets the end of the answer. The file survives the process, so a killed gateway
-loses nothing that it has answered: its next start, or another gateway on the machine, saves what is left. A row that is
-saved twice counts once.
+loses no usage of finished answers: its next start, or another gateway on the machine, saves the remaining rows. A row
+that is saved twice counts once.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ log = logging.getLogger("toolglot.server")
 
 FLUSH_SECONDS = 1.0
 ADOPT_EVERY = 30
-"""Flushes after which spool files of other processes that have ended are looked for."""
+"""Number of flushes between searches for spool files of ended processes."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Size of a spool file after which the next one is begun."""
+"""Size at which a spool file is rotated."""
 BATCH = 1000
 _SUFFIX = ".usage"
 
@@ -42,7 +42,7 @@ _decoder = msgspec.json.Decoder(UsageRow)
 
 
 class Spool:
-    """A file of rows, locked by this process while it lives."""
+    """A file of usage rows. The process holds a lock on it until it ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,18 +57,18 @@ class Spool:
         return file
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Append rows. They are out of this process when this returns. Raises `OSError`."""
+        """Append rows. They survive the process once this returns. Raises `OSError`."""
         data = b"".join(b"%b\n" % _encoder.encode(row) for row in rows)
         self._file.write(data)
         self.size += len(data)
 
     def clear(self) -> None:
-        """Forget all rows: they are saved."""
+        """Remove all rows, which are saved in the database."""
         self._file.truncate(0)
         self.size = 0
 
     def rotate(self) -> IO[bytes]:
-        """Begin another file. Returns the one before, for `drop` once its rows are saved."""
+        """Start a new file. Returns the previous one, for `drop` once its rows are saved."""
         before, self._file, self.size = self._file, self._open(), 0
         return before
 
@@ -77,21 +77,21 @@ class Spool:
         file.close()
 
     def close(self) -> None:
-        """Remove the file if it is empty. Otherwise the next process saves its rows."""
+        """Close the file, and remove it if it is empty. Otherwise the next process saves its rows."""
         if self.size == 0:
             self.drop(self._file)
         else:
             self._file.close()
 
     def adopt(self) -> Iterator[tuple[Path, list[UsageRow]]]:
-        """Rows of processes that have ended. The caller saves them and removes the file."""
+        """Yield the files and rows of ended processes. The caller saves the rows and removes the file."""
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
                 with path.open("rb") as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     yield path, list(_read_rows(path, file.read()))
             except (BlockingIOError, FileNotFoundError):
-                continue  # its process is alive, or another one was faster
+                continue  # its process is alive, or another process was faster
 
 
 def _name_of(folder: Path, file: IO[bytes]) -> Path:
@@ -100,7 +100,7 @@ def _name_of(folder: Path, file: IO[bytes]) -> Path:
 
 
 def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
-    """Decode the rows of a file. The last one may be incomplete: then its client got no answer."""
+    """Decode the rows of a file. The last row may be incomplete; its client got no complete answer."""
     for line in data.splitlines():
         try:
             yield _decoder.decode(line)
@@ -109,7 +109,7 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
 
 
 class Ledger:
-    """Takes rows at once, and saves them in the background."""
+    """Records usage immediately, and saves it to the database in the background."""
 
     def __init__(
         self, database: TeamDatabase, counters: LocalCounters, folder: Path, now: Callable[[], float] = time
@@ -122,15 +122,15 @@ class Ledger:
         self._is_failing = False
 
     def add(self, rows: Sequence[UsageRow]) -> None:
-        """Take rows of one answer. They are safe when this returns, unless the disk fails."""
+        """Record the rows of one answer. They are on disk when this returns, unless the disk fails."""
         try:
             self._spool.write(rows)
         except OSError as error:
-            log.error("usage cannot be written to disk, and is lost if this process is killed: %s", error.strerror)
+            log.error("usage cannot be written to disk and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
 
     async def run(self) -> None:
-        """Save what comes in until cancelled."""
+        """Save new rows until cancelled."""
         rounds = 0
         while True:
             try:
@@ -142,20 +142,20 @@ class Ledger:
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
-                    log.warning("usage cannot be saved now, and waits: %s", error)
+                    log.warning("usage cannot be saved to the team database now; retrying: %s", error)
                 self._is_failing = True
             rounds += 1
             await asyncio.sleep(FLUSH_SECONDS)
 
     async def flush(self) -> None:
-        """Save all rows, and read back what the keys have spent with all gateways. Raises `StoreError`."""
+        """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`."""
         rows, self._pending = self._pending, []
         before = self._spool.rotate() if self._spool.size > MOST_BYTES else None
         try:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
         except BaseException:
-            self._pending = rows + self._pending  # what is saved already counts once
+            self._pending = rows + self._pending  # rows that were saved already count once
             raise
         for row in rows:
             for window in (row.day, row.day[:7]):
@@ -175,24 +175,24 @@ class Ledger:
                 self._counters.rebase(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
 
     async def load(self, key: str) -> None:
-        """Load what a key has spent, before its first request. Raises `StoreError`."""
+        """Load a key's spend before its first request. Raises `StoreError`."""
         day = day_of(self._now())
         spent = await self._database.run(partial(sql.spent, [key], day), writes=False)
         of_day, of_month = spent[key]
         self._counters.load(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
 
     async def adopt(self) -> None:
-        """Save what processes have left that ended suddenly. Raises `StoreError`."""
+        """Save the rows of processes that ended abnormally. Raises `StoreError`."""
         for path, rows in self._spool.adopt():
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
             if rows:
-                log.info("saved the usage of %d answers of a gateway that ended suddenly", len(rows))
+                log.info("saved the usage of %d answers of a gateway that ended abnormally", len(rows))
 
     async def close(self) -> None:
         try:
             await self.flush()
         except StoreError as error:
-            log.warning("usage is saved when a gateway starts the next time: %s", error)
+            log.warning("usage is kept on disk until a gateway starts again: %s", error)
         self._spool.close()

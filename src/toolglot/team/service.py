@@ -1,4 +1,4 @@
-"""The team's part of a running gateway: its database, and the keys that this process knows."""
+"""Team features of a running gateway: the database, and the keys that this process has loaded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Team(Struct, eq=False):
     counters: LocalCounters
     ledger: Ledger
     transport: Transport
-    """For calls to the identity provider."""
+    """Makes calls to the identity provider."""
     provider: ProviderAddresses | None = None
-    """Addresses of the identity provider, once they are known."""
+    """Addresses of the identity provider; None until they are fetched."""
 
     async def run(self) -> None:
-        """Follow changes of the database, and save what is used, until cancelled."""
+        """Follow changes in the database, and save usage, until cancelled."""
         await asyncio.gather(self.keys.watch(), self.ledger.run())
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ def _default_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
-    """Where usage waits until it is in the database."""
+    """Return the folder of the spool files, which hold usage until it is in the database."""
     if config.spool:
         return Path(config.spool)
     if config.database is None or is_postgres(config.database):
@@ -76,7 +76,7 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
 
 
 async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: Transport) -> Team:
-    """Raises `StoreError`: without its keys, no gateway may start."""
+    """Open the team's database and load its state. Raises `StoreError`: a gateway must not start without its keys."""
     database = await open_database(config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
@@ -85,5 +85,5 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: T
         ledger = Ledger(database, counters, _spool_folder(config, environ))
     except OSError as error:
         raise as_store_error(error) from None
-    await ledger.adopt()  # budgets are right from the first request on
+    await ledger.adopt()  # so that budgets are correct from the first request
     return Team(config, database, keys, counters, ledger, transport)

@@ -1,4 +1,4 @@
-"""Upstreams of an imported configuration: one for each distinct server, credential and setting."""
+"""Upstreams of an imported configuration: one for each distinct combination of server, credential and settings."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("/v1/messages", "/messages"),
     "gemini": ("/v1beta/models", "/v1beta"),
 }
-"""Ends of other gateways' addresses that ours adds itself."""
+"""Path suffixes in other gateways' addresses that toolglot adds itself."""
 
 
 class SourceUpstream(Struct, frozen=True, kw_only=True):
-    """A server that the source calls."""
+    """A server in the source's configuration."""
 
     label: str
-    """The source's name for it."""
+    """The source's name for the server."""
     keeps_label: bool = False
-    """Users know the server by this name."""
+    """True if users know the server by this name."""
     vendor: str | None
     dialect: str | None = None
-    """The dialect that the source uses; None: the vendor's."""
+    """The dialect that the source uses; None means the vendor's."""
     base_url: str | None = None
-    """With references in our form; None: the vendor's."""
+    """The address, with references in toolglot's form; None means the vendor's."""
     address_source: SourceNode | None = None
     key: str | None = None
     key_source: SourceNode | None = None
     key_variable: str | None = None
-    """The variable that the source reads if it names no key, unless it is the vendor's own."""
+    """The variable from which the source reads the key by default, if it is not the vendor's own."""
     headers: Mapping[str, tuple[str, SourceNode]] = {}
     settings: Mapping[tuple[str, str], SourceNode] = {}
-    """Numbers by table and field: `("timeouts", "first_byte")`."""
+    """Numeric settings by table and field: `("timeouts", "first_byte")`."""
 
 
 class UpstreamPool:
-    """Adds upstreams to a draft. Equal requests share one."""
+    """Adds upstreams to a draft. Equal requests share one upstream."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -128,7 +128,7 @@ def _host(url: str) -> str:
 
 
 def vendor_at(url: str | None) -> str | None:
-    """The vendor whose own server this is."""
+    """Return the vendor that operates this server, if any."""
     host = _host(url or "")
     return next(
         (v.name for v in VENDORS.values() if v.base_url and not v.is_local and host and _host(v.base_url) == host), None
@@ -136,13 +136,13 @@ def vendor_at(url: str | None) -> str | None:
 
 
 def dialect_of_address(url: str) -> str | None:
-    """The dialect of an address that has the path of an endpoint."""
+    """Return the dialect of an address that ends with the path of an endpoint."""
     ends = ((dialect, end) for dialect, known in _SUFFIXES.items() for end in known)
     return next((dialect for dialect, end in ends if url.rstrip("/").endswith(end)), None)
 
 
 def shorten_address(url: str | None, dialect: str) -> str | None:
-    """The base URL of an address that may have the path of an endpoint."""
+    """Remove the path of an endpoint from an address, if it has one. Returns the base URL."""
     if url is None:
         return None
     short = url.rstrip("/")
