@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from toolglot.errors import ApiError, ErrorKind, RateLimit
 from toolglot.upstream.breaker import Ticket
-from toolglot.upstream.pool import JITTER, LOAD_FACTOR, LOAD_SLACK, TRIAL_SECONDS, Member, Pool, PoolTicket, Turn
+from toolglot.upstream.pool import (
+    JITTER,
+    LOAD_FACTOR,
+    LOAD_SLACK,
+    TRIAL_SECONDS,
+    Choice,
+    Member,
+    Pool,
+    PoolTicket,
+    Turn,
+)
 from toolglot.upstream.retry import reset_delay
 from toolglot.upstream.transport import TransportError
 
@@ -35,7 +45,7 @@ def no_random() -> float:
 def choose(pool: Pool, conversation: bytes | None, now: float = 0.0, **turn: Any) -> int:
     found = pool.choose(Turn(conversation, "m", **turn), now, no_random if conversation else Random(1).random)
     assert found is not None
-    return found
+    return found.member
 
 
 def enter(pool: Pool, number: int, now: float = 0.0, model: str = "m") -> PoolTicket:
@@ -117,9 +127,9 @@ def test_conversations_are_shared_by_weight(groups: Sequence[str]) -> None:
 def test_requests_without_an_id_are_shared_by_weight() -> None:
     pool, random = Pool("p", [Member("a", "a", 1.0), Member("b", "b", 3.0)]), Random(1)
     for _ in range(400):
-        number = pool.choose(Turn(None), 0.0, random.random)
-        assert number is not None
-        enter(pool, number)
+        choice = pool.choose(Turn(None), 0.0, random.random)
+        assert choice is not None
+        enter(pool, choice.member)
     assert abs(pool.in_flight[0] - 100) <= 2
 
 
@@ -140,7 +150,7 @@ def test_no_member_above_the_load_bound_gets_a_request(members: list[Member], st
 def test_a_pinned_conversation_stays_at_a_busy_member_and_others_do_not() -> None:
     pool = Pool("p", [Member("a", "a"), Member("b", "b")])
     home = choose(pool, CONVERSATIONS[0])
-    for _ in range(6):
+    for _ in range(40):
         enter(pool, home)
     assert choose(pool, CONVERSATIONS[0]) == 1 - home
     assert choose(pool, CONVERSATIONS[0], is_pinned=True) == home
@@ -167,9 +177,9 @@ def test_calls_in_flight_are_counted_exactly_and_a_pool_always_recovers(
     open_tickets: list[PoolTicket] = []
     for which, outcome, seconds in steps:
         now += seconds
-        number = pool.choose(Turn(CONVERSATIONS[which], "m"), now, no_random)
-        if number is not None:
-            ticket = pool.enter(number, "m", now)
+        choice = pool.choose(Turn(CONVERSATIONS[which], "m"), now, no_random)
+        if choice is not None:
+            ticket = pool.enter(choice.member, "m", now)
             assert ticket is not None, "the chosen member may be called"
             open_tickets.append(ticket)
         elif not open_tickets:
@@ -228,6 +238,29 @@ def test_jitter_never_shortens_the_time_that_an_upstream_names(random: float, na
     assert named <= wait <= named * (1 + JITTER)
 
 
+def test_a_conversation_waits_a_few_seconds_for_its_member_and_others_do_not() -> None:
+    pool = Pool("p", [Member("a", "a"), Member("b", "b")])
+    home = choose(pool, CONVERSATIONS[0])
+    limited(pool, home, named=4.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.0) == Choice(home, 4.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.5) == Choice(home, 6.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, no_random, patience=3.9) == Choice(1 - home)
+    assert pool.choose(Turn(None), 0.0, Random(1).random) == Choice(1 - home)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 4.0, no_random) == Choice(home)
+
+
+def test_a_conversation_does_not_wait_for_a_guessed_time_or_a_member_that_is_down() -> None:
+    pool = Pool("p", [Member("a", "a"), Member("b", "b")], failures=1)
+    home = choose(pool, CONVERSATIONS[0])
+    limited(pool, home)
+    assert choose(pool, CONVERSATIONS[0]) == 1 - home
+    other = Pool("p", pool.members, failures=1)
+    down = enter(other, home)
+    limited(other, home, named=4.0)
+    other.settle(down, error("server"), 0.0)
+    assert choose(other, CONVERSATIONS[0]) == 1 - home
+
+
 def test_one_request_tries_a_group_whose_time_is_over() -> None:
     pool = Pool("p", [Member("a", "a", group="g"), Member("b", "b", group="g")])
     assert limited(pool) == 5
@@ -236,6 +269,14 @@ def test_one_request_tries_a_group_whose_time_is_over() -> None:
     assert pool.enter(0, "m", 5.0) is None
     pool.on_stream_start(trial)
     assert pool.enter(0, "m", 5.0) is not None
+
+
+def test_everyone_may_return_at_a_time_that_the_upstream_named() -> None:
+    pool = Pool("p", [Member("a", "a")])
+    limited(pool, named=30.0)
+    assert pool.enter(0, "m", 29.9) is None
+    for _ in range(3):
+        enter(pool, 0, 30.0)
 
 
 @pytest.mark.parametrize("end", ["leave", "lost", "broken"])
