@@ -214,7 +214,7 @@ def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]
     config = load_config(file, os.environ).config.team
 
     async def run() -> T:
-        database = await asyncio.to_thread(open_database, config, os.environ)
+        database = await open_database(config, os.environ)
         try:
             return await work(Administrator(database, _actor(), config.pepper))
         finally:

@@ -96,7 +96,7 @@ def _read(file: Path | None, reports: Sequence[Any]) -> list[list[SpendRow]]:
     config = load_config(file, os.environ).config.team
 
     async def run() -> list[list[SpendRow]]:
-        database = await asyncio.to_thread(open_database, config, os.environ)
+        database = await open_database(config, os.environ)
         try:
             return [await database.run(report, writes=False) for report in reports]
         finally:

@@ -123,7 +123,7 @@ class ClientAnswer(Struct, eq=False):
             prefix = PrefixHashing(self.gateway.prefixes)
             self.source = targets = RequestTargets(self.gateway, received, tool_modes, replays, states, prefix)
             context.when_sent = targets.hash_prefix
-            flow = answer(context, targets.build(route.targets))
+            flow = answer(context, targets.build(context, route.targets))
             if states.state_store is not None:
                 flow = with_reasoning_state(flow, context, states)
         team, account = self.service.team, self.head.caller.account

@@ -125,7 +125,7 @@ class GatewayModel:
         context = new_context(self._record, is_streaming=request.stream)
         context.admit = self._admit
         targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
-        flow = answer(context, targets.build(routed))
+        flow = answer(context, targets.build(context, routed))
         if self._states is not None:
             flow = with_reasoning_state(flow, context, self._states)
         self._targets, self._context = targets, context

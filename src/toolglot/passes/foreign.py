@@ -8,7 +8,7 @@ reasoning, which `reasoning.settle` reports.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -133,7 +133,7 @@ def find_lost_fields(
             if value is None or value is False or key in silent:
                 continue
             if key in containers:
-                if type(value) is dict and _is_empty(value.values()):
+                if type(value) is dict and _says_nothing(value, silent):
                     continue
             elif key[:1] == "$":
                 continue
@@ -153,9 +153,12 @@ def find_lost_fields(
             path, items = around.pop()
 
 
-def _is_empty(values: Iterable[Json]) -> bool:
-    """Whether all of these say nothing: usually, those of a container do."""
-    return not [one for one in values if one is not None and one is not False and one != "" and one != []]
+def _says_nothing(fields: Mapping[str, Json], silent: Container[str]) -> bool:
+    """Whether all members of a container are empty or never reported: usually, they are."""
+    for key, value in fields.items():
+        if key not in silent and value is not None and value is not False and value != "" and value != []:
+            return False
+    return True
 
 
 E = TypeVar("E", Start, Finish)

@@ -119,13 +119,13 @@ def describe_exchange(
     """Headers of a model's answer: the receipt, the target, and the upstream's headers for this client."""
     passed = _select_passed(exchange, upstream, upstream_headers)
     if not passed:
-        return {**describe_receipt(exchange.receipt), **describe_target(record.upstream, record.upstream_model)}
+        return {**describe_receipt(exchange.receipt), **describe_target(record)}
     recording = recording_header(exchange.receipt, passed)
     return {
         **select_for_client(exchange.client, exchange.upstream, passed),
         **{name: _printable(value) for name, value in recording.items()},
         **describe_receipt(exchange.receipt),
-        **describe_target(record.upstream, record.upstream_model),
+        **describe_target(record),
     }
 
 
@@ -164,6 +164,7 @@ def _target(upstream: str | None, model: str | None) -> str:
     return _printable(f"{upstream}/{model}")
 
 
-def describe_target(upstream: str | None, model: str | None) -> dict[str, str]:
-    """Describe the upstream and the model that answer, in one header."""
-    return {"x-toolglot-upstream": _target(upstream, model)}
+def describe_target(record: RequestRecord) -> dict[str, str]:
+    """Describe the upstream and the model that answer in one header, and the member of a pool in another."""
+    target = {"x-toolglot-upstream": _target(record.upstream, record.upstream_model)}
+    return target if record.member is None else {**target, "x-toolglot-member": record.member}

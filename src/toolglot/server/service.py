@@ -22,7 +22,7 @@ from toolglot.gateway.tool_support import ToolSupport
 from toolglot.receipt import ReceiptLine
 from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.metrics import Metrics, Snapshot
+from toolglot.server.metrics import Metrics, PoolMember, Snapshot
 from toolglot.store import Store
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ class Service(Struct, kw_only=True):
     def snapshot(self, now: float) -> Snapshot:
         """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
-        resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
+        resting = {name: gateway.is_resting(name, now) for name in gateway.upstreams}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}
-        return self.metrics.snapshot(self.in_flight, resting, up)
+        members = [
+            PoolMember(name, member.name, pool.state.in_flight[number], pool.state.is_cooling(number, now))
+            for name, pool in gateway.pools.items()
+            for number, member in enumerate(pool.state.members)
+        ]
+        return self.metrics.snapshot(self.in_flight, resting, up, members)

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from toolglot.config.schema import TeamConfig
+from toolglot.store import StoreError
 from toolglot.store.failures import as_store_error
 from toolglot.store.sqlite import default_path
 from toolglot.team.counters import LocalCounters
@@ -41,9 +42,24 @@ class Team(Struct, eq=False):
         await self.database.close()
 
 
-def open_database(config: TeamConfig, environ: Mapping[str, str]) -> TeamDatabase:
+async def open_database(config: TeamConfig, environ: Mapping[str, str]) -> TeamDatabase:
     """Open the team's database, and create it if necessary. Raises `StoreError`."""
-    return SqliteDatabase(config.database or _default_folder(environ) / FILE)
+    if config.database is not None and is_postgres(config.database):
+        return await _open_postgres(config.database)
+    return await asyncio.to_thread(SqliteDatabase, config.database or _default_folder(environ) / FILE)
+
+
+def is_postgres(database: str) -> bool:
+    """Whether it is the URL of a PostgreSQL database, not the path of a file."""
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+async def _open_postgres(url: str) -> TeamDatabase:
+    try:
+        from toolglot.team.postgres import PostgresDatabase
+    except ImportError:
+        raise StoreError("failed", "PostgreSQL needs another package: pip install 'toolglot[postgres]'") from None
+    return await PostgresDatabase.open(url)
 
 
 def _default_folder(environ: Mapping[str, str]) -> Path:
@@ -54,12 +70,14 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
     """Return the folder of the spool files, which hold usage until it is in the database."""
     if config.spool:
         return Path(config.spool)
-    return Path(config.database).with_suffix(".spool") if config.database else _default_folder(environ) / "team.spool"
+    if config.database is None or is_postgres(config.database):
+        return _default_folder(environ) / "team.spool"
+    return Path(config.database).with_suffix(".spool")
 
 
 async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: Transport) -> Team:
     """Open the team's database and load its state. Raises `StoreError`: a gateway must not start without its keys."""
-    database = await asyncio.to_thread(open_database, config, environ)
+    database = await open_database(config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
     counters = LocalCounters()

@@ -78,6 +78,10 @@ class Breaker:
         since = self._opened if self._probe is None else self._probe.since
         return max(since + self._rest - now, 0.0)
 
+    def may_retry(self, failure: ApiError | TransportError) -> bool:
+        """Tell whether a failed call may be repeated here. `retry_delay` decides when."""
+        return True
+
     def on_stream_start(self, ticket: Ticket) -> None:
         """A stream has begun. That is enough for a probe to succeed; other calls report at their end (`settle`)."""
         if ticket is self._probe:

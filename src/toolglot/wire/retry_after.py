@@ -32,6 +32,7 @@ _NAMED_WAIT = re.compile(
     re.IGNORECASE,
 )
 _ONE_AMOUNT = re.compile(_AMOUNT, re.IGNORECASE)
+_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[smhd])){1,4}")
 _SEARCHED = 4000
 """Characters of a message that are searched."""
 
@@ -44,6 +45,15 @@ def seconds_in_message(message: str) -> float | None:
     if found is None:
         return None
     return sum(float(amount) * _seconds_per_unit(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
+
+
+def seconds_of_reset(text: str) -> float | None:
+    """Parse the time until a rate limit resets: a duration like `6m0s` or `120ms`, or seconds."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(amount) * _seconds_per_unit(unit) for amount, unit in _ONE_AMOUNT.findall(text))
 
 
 def _seconds_per_unit(unit: str) -> float:

@@ -12,7 +12,7 @@ from toolglot.config.documents import Document
 from toolglot.config.importers.draft import Draft
 from toolglot.config.importers.environment import escape
 from toolglot.config.importers.source import ImportLog, NotTaken, SourceNode
-from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest, dialect_of_address, vendor_at
+from toolglot.config.importers.upstreams import SourceUpstream, UpstreamPool, dialect_of_address, vendor_at
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -151,7 +151,7 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
             continue
         key_node = next((node for each in _KEYS if (node := provider.get(each)) is not None), None)
         key = None if key_node is None else provider.text(str(key_node.path[-1]))
-        request = UpstreamRequest(
+        request = SourceUpstream(
             label=name,
             keeps_label=True,
             vendor=vendor_at(address) or _local_vendor(name, address),

@@ -23,7 +23,7 @@ from toolglot.config.importers.litellm_rows import (
     Provider,
 )
 from toolglot.config.importers.source import ImportLog, SourceNode
-from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest
+from toolglot.config.importers.upstreams import SourceUpstream, UpstreamPool
 from toolglot.config.problems import ConfigError, field_name
 from toolglot.upstream.vendors import VENDORS
 
@@ -348,7 +348,7 @@ def _provider_by_name(model: str) -> str:
 
 def _upstream_request(
     label: str, provider: Provider, dialect: str | None, params: SourceNode, credential: SourceNode | None
-) -> UpstreamRequest:
+) -> SourceUpstream:
     sources = [node for node in (params, credential) if node is not None]
     base, base_node = _first_text(sources, ("api_base", "base_url"))
     key, key_node = _first_text(sources, ("api_key",))
@@ -356,7 +356,7 @@ def _upstream_request(
     address = base if base is not None else provider.address
     if address is not None and provider.address_end:
         address = _with_end(address, provider.address_end)
-    request = UpstreamRequest(
+    request = SourceUpstream(
         label=label,
         vendor=provider.vendor,
         dialect=dialect or provider.dialect,

@@ -157,7 +157,9 @@ def _read(file: FilePath) -> Document:
     except OSError as error:
         raise ConfigError([Problem(file=name, message=(error.strerror or str(error)).lower())]) from None
     if data.startswith(_SQLITE):
-        reason = "this is claude-code-router 3's database: export the configuration with `ccr ui` and import that"
+        reason = (
+            "this is claude-code-router 3's database: export the configuration with `ccr ui`, and import the export"
+        )
         raise ConfigError([Problem(file=name, message=reason)])
     text = decode_text(data, name, MAX_FILE_BYTES)
     value, places = _parser(file, text)(text, name)

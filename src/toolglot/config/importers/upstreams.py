@@ -26,7 +26,7 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
 """Path suffixes in other gateways' addresses that toolglot adds itself."""
 
 
-class UpstreamRequest(Struct, frozen=True, kw_only=True):
+class SourceUpstream(Struct, frozen=True, kw_only=True):
     """A server in the source's configuration."""
 
     label: str
@@ -56,7 +56,7 @@ class UpstreamPool:
         self._names: dict[Any, str] = {}
         self.credentials = CredentialNames()
 
-    def add(self, request: UpstreamRequest, source: SourceNode) -> str:
+    def add(self, request: SourceUpstream, source: SourceNode) -> str:
         """Return the name of the upstream for this request."""
         headers = tuple(sorted((name, value) for name, (value, _) in request.headers.items()))
         settings = tuple(sorted((place, node.value) for place, node in request.settings.items()))
@@ -65,7 +65,7 @@ class UpstreamPool:
             self._names[what] = self._write(request, source)
         return self._names[what]
 
-    def _write(self, request: UpstreamRequest, source: SourceNode) -> str:
+    def _write(self, request: SourceUpstream, source: SourceNode) -> str:
         vendor = VENDORS[request.vendor] if request.vendor is not None else None
         base_url = shorten_address(request.base_url, request.dialect or (vendor.dialect if vendor else "openai_chat"))
         if vendor is not None and base_url in (vendor.base_url, f"{vendor.base_url}/v1"):
@@ -89,7 +89,7 @@ class UpstreamPool:
             self._draft.set((*table, section), field, node.value, node)
         return name
 
-    def _set_key(self, request: UpstreamRequest, vendor: Vendor | None, name: str, base_url: str | None) -> None:
+    def _set_key(self, request: SourceUpstream, vendor: Vendor | None, name: str, base_url: str | None) -> None:
         if request.key and request.key_source is not None:
             at_home = vendor is not None and base_url is None and bool(vendor.keys)
             wanted = vendor.keys[0].name if vendor is not None and at_home else f"{name}_API_KEY"
@@ -107,7 +107,7 @@ class UpstreamPool:
         return name
 
 
-def _stem(request: UpstreamRequest, vendor: Vendor | None, base_url: str | None) -> str:
+def _stem(request: SourceUpstream, vendor: Vendor | None, base_url: str | None) -> str:
     if vendor is not None and not request.keeps_label:
         return vendor.name
     if not request.keeps_label and is_loopback(_host(base_url or "")):
