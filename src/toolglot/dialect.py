@@ -54,7 +54,7 @@ class StreamEncoder(Protocol):
         ...
 
     def keepalive(self) -> bytes:
-        """Bytes that this dialect's real clients ignore."""
+        """Return the bytes that this dialect's real clients ignore."""
         ...
 
     @property
@@ -223,7 +223,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):
-    """The members of an answer, streamed or not, and the needs of clients."""
+    """Form of a dialect's answers, with and without streaming: their members, and what clients require."""
 
     id_prefix: str = ""
     """Prefix of answer ids."""
@@ -374,7 +374,7 @@ reused."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:
-    """Capabilities of a model in this dialect: every matching rule is applied, in order."""
+    """Return the capabilities of a model in this dialect: every matching rule is applied, in order."""
     key = (id(dialect.can), id(dialect.models), model)
     cached = _cached.get(key)
     if cached is not None:

@@ -243,8 +243,8 @@ class UnknownDialectError(ToolglotError, KeyError):
 
 
 def install_command(package: str, extra: str, prefix: str = sys.prefix) -> str:
-    """How to install the package of an extra, by the tool that installed toolglot in the environment at `prefix`. From
-    a clone, because toolglot is not on a package index."""
+    """Return the command that installs an extra, for the tool that installed toolglot in the environment at `prefix`.
+    It installs from a clone, because toolglot is not on a package index."""
     folders = PurePath(prefix).parts
     if "pipx" in folders:
         return f"pipx inject toolglot {package}"
@@ -349,9 +349,8 @@ def truncated(detail: str = "") -> ApiError:
 
 
 def spliced() -> ApiError:
-    """The error for a stream into which a proxy has written two answers: it lost its upstream and retried. Read as one
-    answer, text would appear twice and calls would run twice.
-    """
+    """Return the error for a stream into which a proxy has written two answers: it lost its upstream and retried. If it
+    were read as one answer, text would appear twice and calls would run twice."""
     return truncated("another answer begins in the same stream")
 
 

@@ -146,7 +146,7 @@ class Forwarder:
         return b"".join(self._waiting) if ends else b""
 
     def numbered(self, own: bytes) -> bytes:
-        """Number an event that toolglot adds after the upstream's last event (Responses numbers its events)."""
+        """Number an event that toolglot adds after the upstream's last event. Responses numbers its events."""
         numbers = _NUMBER.findall(self._released)
         return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
 

@@ -47,7 +47,7 @@ _DISCRIMINATORS = ("type", "role", "object")
 
 
 def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
-    """Paths of a document's members, down to this nesting depth of objects."""
+    """Yield the paths of a document's members, down to this nesting depth of objects."""
     if not depth:
         return
     if isinstance(value, list):

@@ -370,7 +370,7 @@ class StreamTranslation:
         return self._document is None and self._decoder.settled
 
     def keepalive(self) -> bytes:
-        """Bytes that keep the connection alive; the client ignores them."""
+        """Return the bytes that keep the connection alive; the client ignores them."""
         return self._client.encoder.keepalive()
 
     def _begin(self, data: bytes) -> None:

@@ -166,7 +166,7 @@ def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
 
 
 def _list_models(place: GatewayAddress) -> list[str]:
-    """Names of the models that upstreams have, without the demo's."""
+    """Return the names of the models that upstreams have, without the demo's."""
     _, reply = fetch_json(place, "/v1/models", CHECK_TIMEOUT)
     entries = reply.get("data") if isinstance(reply, Mapping) else None
     names = [entry.get("id") for entry in entries or () if isinstance(entry, Mapping)]

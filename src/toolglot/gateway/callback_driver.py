@@ -97,15 +97,15 @@ class AnswerClient(Protocol):
         ...
 
     def close(self, context: FlowContext, now: float) -> None:
-        """The request has ended. Called once, even if the client has disconnected."""
+        """Handle the end of the request. Called once, even if the client has disconnected."""
         ...
 
     def answered(self, now: float) -> None:
-        """The answer is complete. Called after `close`."""
+        """Handle a complete answer. Called after `close`."""
         ...
 
     def drained(self) -> None:
-        """The rest of the upstream's stream was read or abandoned. Called after the answer was complete."""
+        """Handle the end of the upstream's stream, read or abandoned. Called after the answer is complete."""
         ...
 
 
@@ -509,7 +509,7 @@ class CallbackDriver(Struct, eq=False):
     # Time
 
     def tick(self, now: float, keepalive: float) -> None:
-        """Called periodically: report silence to the flow, and end replies that are only drained."""
+        """Report silence to the flow, and end replies that are only drained. Called periodically."""
         if self.response_complete:
             if now - self._touched >= DRAIN_SECONDS:
                 self._cancel()

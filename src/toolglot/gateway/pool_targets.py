@@ -134,15 +134,15 @@ def choose_targets(
 
 
 def _describe_failure(context: FlowContext, pool: UpstreamPool, upstream: Upstream, error: ApiError) -> ApiError:
-    """The client's error for a failed call. The client gets a rate limit only after all members have failed, so it
-    names the time when the first member is available again, not that of this member."""
+    """Return the client's error for a failed call. The client gets a rate limit only after all members have failed, so
+    it names the time when the first member is available again, not that of this member."""
     described = describe_outcome(upstream, error)
     wait = pool.state.wait(context.environment.now()) if described.kind == "rate_limit" else 0.0
     return replace(described, retry_after=wait, retry_after_date=None) if wait > 0 else described
 
 
 def _describe_rest(pool: UpstreamPool, now: float) -> ApiError:
-    """The client's error if no member may be called."""
+    """Return the client's error if no member may be called."""
     state = pool.state
     wait = state.wait(now)
     limited = state.has_rate_limit(now)

@@ -228,8 +228,8 @@ def _key(model: str, user: str, tools: Tools) -> str:
 
 
 def _longest(request: Request, marks: Marks) -> int:
-    """Longest lifetime in seconds of the breakpoints on tools and texts. Breakpoints on results are ignored: they are
-    short-lived."""
+    """Return the longest lifetime in seconds of the breakpoints on tools and texts. Breakpoints on results are ignored:
+    they are short-lived."""
     lasting = [mark for place, mark in marks.items() if place.message == _TOOLS or _is_on(request, place, Text)]
     return max((mark.seconds or 0 for mark in (*lasting, request.cache) if mark is not None), default=0)
 
@@ -273,7 +273,7 @@ def _may_mark_result(result: ToolResult, context: Context) -> bool:
 
 
 def last_text(result: ToolResult) -> int | None:
-    """Index of the last non-blank text in a result; None if there is none."""
+    """Return the index of the last non-blank text in a result; None if there is none."""
     texts = [index for index, part in enumerate(result.content) if isinstance(part, Text) and part.text.strip()]
     return texts[-1] if texts else None
 

@@ -74,7 +74,7 @@ def _is_search(tool: Opaque) -> bool:
 
 
 def _referred_names(request: Request, context: Context) -> Iterator[str]:
-    """Names of the tools that the conversation calls or refers to."""
+    """Yield the names of the tools that the conversation calls or refers to."""
     history = tool_history(request, context)
     if history.is_flat and not context.features & features.OPAQUE:
         yield from [call.name for call in history.calls]

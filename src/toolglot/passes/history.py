@@ -36,8 +36,8 @@ def repair(request: Request, context: Context) -> Request:
 
 
 def _give_calls_to_assistant(request: Request, context: Context) -> Request:
-    """Only the model calls tools: calls in a message of another role, or without one, are the assistant's. Results
-    beside them stay in messages of that role."""
+    """Give all calls to the assistant, because only the model calls tools: also calls in a message with another role,
+    or without a role. Results beside them stay in messages of that role."""
     if all(message.role == "assistant" or ToolCall not in map(type, message.content) for message in request.messages):
         return request
     messages: list[Message] = []
@@ -154,7 +154,7 @@ def _split_results(
 
 
 def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
-    """Alternating runs of assistant messages and of all other messages."""
+    """Return the alternating runs of assistant messages and of all other messages."""
     runs: list[tuple[int, int]] = []
     for index, message in enumerate(messages):
         if runs and (messages[index - 1].role == "assistant") == (message.role == "assistant"):
@@ -277,8 +277,8 @@ def _join_results(first: ToolResult, second: ToolResult) -> ToolResult:
 
 
 def _placeholder(moved: Sequence[ToolResult]) -> Message:
-    """A user message in place of a turn that had only moved results. Without it, two assistant turns would merge, or
-    the conversation would end with the model's own message."""
+    """Return a user message in place of a turn that had only moved results. Without it, two assistant turns would
+    merge, or the conversation would end with the model's own message."""
     tools = ", ".join(dict.fromkeys(result.name or "a tool" for result in moved))
     return Message(
         role="user", content=(Text(text=f"[The result of {tools} arrived here; it is shown with its call.]"),)

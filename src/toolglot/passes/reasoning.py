@@ -62,7 +62,7 @@ def settle(request: Request, context: Context) -> Request:
 
 
 def _features_of_change(request: Request, before: Request) -> int:
-    """Features that the request may have gained; none if every message has as many blocks as before."""
+    """Return the features that the request may have gained; none if every message has as many blocks as before."""
     counts = [[len(message.content) for message in each.messages] for each in (request, before)]
     return 0 if counts[0] == counts[1] else features.BLANK | features.NEIGHBOURS
 

@@ -339,5 +339,5 @@ def is_nameless(block: Block) -> bool:
 
 
 def _single_block(block: Block, text: str) -> Sequence[Event]:
-    """Events of a block that is the only content of an answer."""
+    """Return the events of a block that is the only content of an answer."""
     return Open(0, block), Delta(0, text), Close(index=0)

@@ -70,7 +70,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _before_answers(request: Request) -> list[bool]:
-    """For each message: whether the assistant's turn or the end comes next, system messages aside.
+    """Return for each message whether the assistant's turn or the end comes next, apart from system messages.
 
     "role 'system' must precede an 'assistant' message or end the array" (claude-code #73821).
     """

@@ -133,8 +133,9 @@ def with_results(request: Request, history: ToolHistory, results: list[ToolResul
 
 
 def with_ids(request: Request, history: ToolHistory, new_id: Callable[[int, int, ToolCall], str]) -> Request:
-    """The request with ids for the calls and results of a history without ids, and with the names and kinds of calls on
-    their results. `new_id` makes the id of a call: the number of its assistant message, its number in that, and it."""
+    """Return the request with ids for the calls and results of a history without ids, and with the names and kinds of
+    calls on their results. `new_id` makes the id of a call: the number of its assistant message, its number in that,
+    and it."""
     messages: list[Message] = []
     calls: list[ToolCall] = []
     results: list[ToolResult] = []

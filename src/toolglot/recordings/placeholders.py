@@ -79,7 +79,7 @@ def redacted_spans(data: bytes) -> Iterator[RedactedSpan]:
 
 
 def placeholders(data: bytes) -> Iterator[RedactedSpan]:
-    """The same, limited to redacted parts."""
+    """Find the placeholders of redacted parts only."""
     return (RedactedSpan(*mark.span(), _placeholder_kind(mark)) for mark in PLACEHOLDER.finditer(data))
 
 

@@ -18,7 +18,7 @@ _JSON_ESCAPES = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
     r"|\\[^A-Za-z0-9]|\\[bfnrt]"
 )
-"""Also escapes of other languages that JSON does not have: `\\'`."""
+"""Escapes of JSON, and escapes of other languages that JSON does not have: `\'`."""
 _PERCENT_ESCAPES = (
     r"%[0-7][0-9A-Fa-f]|%[C-Dc-d][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ee][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){2}"
     r"|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){3}|%[0-9A-Fa-f]{2}"

@@ -148,7 +148,7 @@ class RequestLog:
         return template
 
     def _now(self) -> str:
-        """The same as `logs.now`, faster for many lines per second."""
+        """Return the same as `logs.now`, faster for many lines per second."""
         moment = time()
         second = int(moment)
         if second != self._second:

@@ -296,7 +296,7 @@ class EnvelopeBody:
         self._members.name = name
 
     def _close_object(self, text: str, start: int, end: int) -> int:
-        """An object has closed: a wrapper, or the envelope."""
+        """Handle the end of an object: a wrapper, or the envelope."""
         self._level -= 1
         if self._level:
             return end
@@ -309,7 +309,7 @@ class EnvelopeBody:
         return end
 
     def _next_envelope(self, text: str, at: int) -> int:
-        """After an envelope that is not in a list, look for another."""
+        """Look for another envelope after one that is not in a list."""
         found = _SEPARATOR.match(text, at)
         end = found.end() if found else at
         if end - at >= MAX_STRING:

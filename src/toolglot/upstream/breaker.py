@@ -71,7 +71,7 @@ class Breaker:
         return ticket
 
     def wait(self, now: float) -> float:
-        """Seconds until a call may go through; 0 if one may now."""
+        """Return the seconds until a call may go through; 0 if one may now."""
         if self._opened is None:
             return 0.0
         # A probe that never reports counts as lost after a while; otherwise it would block the upstream forever.
@@ -83,7 +83,8 @@ class Breaker:
         return True
 
     def on_stream_start(self, ticket: Ticket) -> None:
-        """A stream has begun. That is enough for a probe to succeed; other calls report at their end (`settle`)."""
+        """Handle the start of a stream. That is enough for a probe to succeed; other calls report at their end
+        (`settle`)."""
         if ticket is self._probe:
             self._count = 0
             self._opened = self._probe = None

@@ -211,7 +211,7 @@ class Pool:
     # Availability
 
     def wait(self, now: float) -> float:
-        """Seconds until the first member is available again that is limited or rests; 0 if there is none."""
+        """Return the seconds until the first limited or resting member is available again; 0 if there is none."""
         waits = [self._busy_wait(number, now) for number in range(len(self.members))]
         return min((wait for wait in waits if wait > 0), default=0.0)
 
@@ -240,7 +240,7 @@ class Pool:
         )
 
     def _busy_wait(self, number: int, now: float) -> float:
-        """Seconds until neither the group's rate limit nor the breaker blocks this member."""
+        """Return the seconds until neither the group's rate limit nor the breaker blocks this member."""
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         wait = self.breakers[number].wait(now)
         return wait if cooldown is None else max(wait, cooldown.wait(now))

@@ -90,5 +90,5 @@ def _holds_text(value: Any) -> bool:
 
 
 def no_progress_message(host: str, seconds: float) -> str:
-    """Error message for the client."""
+    """Return the error message for the client."""
     return f"{host} has sent nothing but keep-alives for {seconds:g} seconds"

@@ -174,8 +174,7 @@ def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping
 
 
 def _message_or_error(value: dict[str, Any], error: Any) -> Any:
-    """`message` if there is one, else `error`. Spring and others write `{"error": "Not Found", "message": "No
-    route"}`."""
+    """Return `message`, or `error` if there is none. Spring writes `{"error": "Not Found", "message": "No route"}`."""
     message = value.get("message")
     return message if isinstance(message, str) and message else error
 
@@ -196,7 +195,7 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 
 def _is_failure(value: dict[str, Any]) -> bool:
-    """Is this `{"code": 500, "msg": "…", "success": false}`? Z.ai's proxies write it, also with status 200."""
+    """Whether this is `{"code": 500, "msg": "…", "success": false}`. Z.ai's proxies write it, even with status 200."""
     return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _SUCCESS_CODES
 
 
@@ -205,7 +204,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
-    """Events of a stream also have a `type`, most with a dot in it, and may have a `message` without being errors."""
+    """Whether a document may be an error. Stream events also have a `type`, usually with a dot, and may have a
+    `message`."""
     if not isinstance(kind, str) or not kind:
         return True
     if any(mark in kind.lower() for mark in _TYPE_MARKS):

@@ -27,7 +27,7 @@ class Framing(Struct, frozen=True, kw_only=True):
         return data.splitlines(keepends=True) if self.is_bare else split_frames(data)
 
     def end_of_frames(self, data: bytearray, start: int) -> int:
-        """Offset where the last complete frame ends, looking only at ends after `start`; 0 if there is none."""
+        """Find the end of the last complete frame. Looks only for ends after `start`; 0 if there is none."""
         return data.rfind(b"\n", start) + 1 if self.is_bare else end_of_frames(data, start)
 
     def documents(self, data: bytes) -> list[Frame]:

@@ -123,7 +123,7 @@ SCHEMA_NOTES: dict[str, Any] = {
 
 
 def default_file_name(media_type: str | None) -> str:
-    """A name for file data without one. The API refuses a file without a name."""
+    """Return a name for file data without one. The API refuses a file without a name."""
     return f"document.{file_suffix(media_type or 'application/pdf')}"
 
 

@@ -304,7 +304,7 @@ def join_signatures(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def split_signature(block: Block, part: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a block. Google advises against merging a part that has a signature with one that has none."""
+    """Return the parts of a block. Google advises against merging a part with a signature and one without."""
     if type(block) is Text and SIGNED_APART in native_of(block, NAME):
         return [{"text": part.pop("text")}, {"text": "", **part}]
     return [part]

@@ -452,7 +452,7 @@ def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
 
 
 def _find_repeated_call(calls: list[Block], name: str, arguments: str | None) -> int | None:
-    """Index of the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
+    """Find the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
     for place, call in enumerate(calls):
         if isinstance(call, ToolCall) and (call.name, call.arguments) == (name, arguments):
             return place

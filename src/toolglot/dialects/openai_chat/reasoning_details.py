@@ -113,7 +113,7 @@ def _unnest_state_fields(members: dict[str, Any]) -> None:
 
 
 def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
-    """A reasoning block for entries that came without reasoning text."""
+    """Return a reasoning block for entries that came without reasoning text."""
     if field != THINKING_BLOCKS:
         return Thinking()
     return Thinking(

@@ -360,5 +360,5 @@ def encode_end(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]
 
 
 def incomplete_reason(stop: Stop, *, refused: bool) -> str | None:
-    """Why the response is incomplete; None if it is complete."""
+    """Return the reason why the response is incomplete; None if it is complete."""
     return _INCOMPLETE_REASONS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)

@@ -141,7 +141,7 @@ def _rebuild_conversation(
 
 
 def _without_instructions(message: Message) -> Message:
-    """A message without the gateway's own instructions, which the next turn may not contain."""
+    """Return a message without the gateway's own instructions, which the next turn may not contain."""
     content = tuple(block for block in message.content if not is_instruction(block))
     return message if len(content) == len(message.content) else replace(message, content=content)
 

@@ -258,7 +258,8 @@ def _weak_shapes(call: CallSyntax, tool_names: Sequence[str]) -> Iterable[MarkSh
 
 
 def _start_shapes(text_format: Format, tool_names: Sequence[str]) -> list[MarkShape]:
-    """If an answer may begin with a header without an opener, a tool's name alone on its first line is one."""
+    """Return the marks at the start of an answer. If a header needs no opener there, a tool's name alone on the first
+    line is one."""
     if text_format.messages is None or "" not in text_format.messages.at_start:
         return []
     return [(name[0], rf"{re.escape(name[1:])}\s") for name in tool_names if name]

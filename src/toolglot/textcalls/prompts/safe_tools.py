@@ -83,7 +83,7 @@ def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = 
         return broken if told in (broken, flat) else told
 
     def member(key: str, value: Any) -> tuple[str, Any]:
-        """A tool's name is broken where a call would have it, in an example or a default value."""
+        """Break a tool's name where it would look like a call, in an example or a default value."""
         if key not in keys or not isinstance(value, str) or value.strip() not in names:
             return safe(key), value
         if escapes is not None:

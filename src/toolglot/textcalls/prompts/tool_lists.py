@@ -56,7 +56,8 @@ def _flat_array(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> st
 
 
 def _wrapped_json(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> str:
-    """One element per tool, named after the list: `<functions>` contains `<function>`, `<tools>` contains `<tool>`."""
+    """Write one element per tool, named after the list: `<functions>` contains `<function>`, `<tools>` contains
+    `<tool>`."""
     tag = listing.before.strip().strip("<>").removesuffix("s")
     return _between(listing, (f"<{tag}>{json_text(_flat_definition(tool))}</{tag}>" for tool in tools))
 
@@ -198,7 +199,7 @@ def _codeblock(tool: Tool) -> str:
 
 
 def _braces(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> str:
-    """One declaration per tool, each between the marks of the listing."""
+    """Write one declaration per tool, each between the marks of the listing."""
     return "".join(
         f"{listing.before}declaration:{tool.name}"
         f"{braces_value({'description': tool.description or '', 'parameters': _parameters(tool)}, calls.quote)}"
