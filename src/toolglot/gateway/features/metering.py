@@ -135,7 +135,7 @@ class RequestMeter(Struct, eq=False):
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
 
     def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
-        """Return an error for a model without a known price, if the key has a USD budget and its policy is `deny`."""
+        """Return the error for a model without a known price, if the key has a budget in USD and may not use it."""
         policy = self.account.key.policy
         limits = policy.limits
         if limits.nano_usd_per_day is None and limits.nano_usd_per_month is None:
