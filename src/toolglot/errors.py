@@ -172,9 +172,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """Return the HTTP status of an error: its own if that is an error status, else that of its kind. A retryable error
-    with a vendor's own status also gets the status of its kind, because clients retry only for known statuses.
-    """
+    """Return the HTTP status of an error: its own if that is an error status, otherwise that of its kind. A retryable
+    error with a vendor's own status also gets the status of its kind, because clients retry only for known statuses."""
     if error.status in _VENDOR_STATUSES and error.retryable:
         return STATUS[error.kind]
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]

@@ -17,7 +17,7 @@ WHY = "the upstream did not report it, and clients need a number"
 
 
 def is_complete(usage: Usage | None, client: Dialect) -> bool:
-    """Tell whether the client's usage object can be written from these counts alone."""
+    """Return whether the client's usage object can be written from these counts alone."""
     if usage is None:
         return not client.answer.usage_required
     if client.name in usage.native:

@@ -120,7 +120,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def is_substitute(target: Target, name: str) -> bool:
-    """Tell whether an upstream's default model would answer because no rule matches the name."""
+    """Return whether an upstream's default model would answer because no rule matches the name."""
     plain = bare(name)
     return target.alias is None and target.model not in (plain, plain.partition("/")[2])
 

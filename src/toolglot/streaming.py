@@ -433,9 +433,8 @@ class StreamTranslation:
         return self._client.hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
-        """Tell whether this frame only adds text. Its text is then decoded later, together with that of the next
-        frames.
-        """
+        """Return whether this frame only adds text. Its text is then decoded later, together with that of the next
+        frames."""
         body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
         if not body or len(self._unread) > MOST_UNREAD or not decode_body(body):
             return False

@@ -48,7 +48,7 @@ def decode_body(body: bytes) -> str:
 
 
 def is_canonical(body: bytes) -> bool:
-    """Tell whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
+    """Return whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
     if not body or _CANONICAL(body) is None:
         return False
     return body.isascii() or (decode_body(body) != "" and json.escape_line_separators(body) is body)
@@ -132,8 +132,8 @@ class FrameTemplate(Struct, frozen=True):
         return not self.before and not self.behind
 
     def body_of(self, data: bytes, start: int, stop: int) -> bytes:
-        """Extract the inside of the string if the frame matches, else empty bytes. The caller checks that it is valid
-        as the inside of a string, and that the data is a single frame."""
+        """Extract the inside of the string if the frame matches, otherwise empty bytes. The caller checks that it is
+        valid as the inside of a string, and that the data is a single frame."""
         if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
             return b""
         return self.text_of_matching(data, start + len(self.first), stop)

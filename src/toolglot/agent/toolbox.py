@@ -68,7 +68,7 @@ class Toolbox:
         return OfferedTool(name=name, label=label, tool=known, policy="missing")
 
     def has(self, name: str) -> bool:
-        """Tell whether calls of this name belong to the servers, even if they have no such tool."""
+        """Return whether calls of this name belong to the servers, even if they have no such tool."""
         return self.find(name) is not None
 
     def offered_name(self, label: str, tool: str) -> str:

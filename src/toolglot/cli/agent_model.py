@@ -174,7 +174,7 @@ def _list_models(place: GatewayAddress) -> list[str]:
 
 
 def _works(place: GatewayAddress, model: str) -> bool:
-    """Tell whether requests for this model work. Raises `ModelError` if its upstream fails."""
+    """Return whether requests for this model work. Raises `ModelError` if its upstream fails."""
     try:
         checked = _check_model(place, model)
     except ModelError:

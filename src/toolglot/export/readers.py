@@ -119,7 +119,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def is_recording(line: bytes) -> bool:
-    """Tell whether this is the first line of a recorded exchange."""
+    """Return whether this is the first line of a recorded exchange."""
     value = json.decode_frame(line)
     return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
 

@@ -325,7 +325,7 @@ class CallbackDriver(Struct, eq=False):
             self._drain.on_end()
 
     def _must_wait(self, turn: int) -> bool:
-        """Tell whether a reply arrives faster than the client or the flow accepts it."""
+        """Return whether a reply arrives faster than the client or the flow accepts it."""
         is_full = self._client.full or self._is_awaiting
         return is_full and self._turn == turn and not self.response_complete
 
@@ -582,7 +582,7 @@ class CallbackDriver(Struct, eq=False):
         self._client.answered(now)
 
     def _may_drain(self, result: Result | None) -> bool:
-        """Tell whether a task may read the rest of its reply to the end."""
+        """Return whether a task may read the rest of its reply to the end."""
         stream = self._context.stream
         return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
 

@@ -197,7 +197,7 @@ def _hash(*parts: str) -> bytes:
 
 
 def _has_state(received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None) -> bool:
-    """Tell whether the conversation has reasoning state that one member made: sent by the client, or stored here."""
+    """Return whether the conversation has reasoning state that one member made: sent by the client, or stored here."""
     client, upstream = received.client, pool.members[0].dialect
     if not TAKES_BACK[upstream.name]:
         return False

@@ -28,7 +28,7 @@ class ToolModes(Struct, eq=False):
         return text_calls_for(upstream, target, await self.support.look_up(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
-        """Tell whether `find_text_calls` has to read the store."""
+        """Return whether `find_text_calls` has to read the store."""
         if self.store is None or target.tools != AUTO or not uses_tools(request):
             return False
         return self.support.is_outdated(upstream, target.model)

@@ -83,7 +83,7 @@ def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> 
 
 
 def is_answer(status: int, headers: Mapping[str, str]) -> bool:
-    """Tell whether a reply is neither an error nor a page for people."""
+    """Return whether a reply is neither an error nor a page for people."""
     return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
 
 

@@ -69,9 +69,8 @@ def _drop_unfollowed(content: Iterable[Block], owner: str) -> list[Block]:
 
 
 def comes_back(block: Block) -> bool:
-    """Tell whether clients return this kind of block in their history. Their APIs have no place for items of
-    server-side tools, and images in answers do not become part of a history.
-    """
+    """Return whether clients return this kind of block in their history. Their APIs have no place for items of
+    server-side tools, and images in answers do not become part of a history."""
     return isinstance(block, (Text, Thinking, ToolCall, Refusal))
 
 
@@ -138,7 +137,7 @@ def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> 
 
 
 def holds_state(states: Iterable[Block]) -> bool:
-    """Tell whether there is state beyond the text that the client has anyway."""
+    """Return whether there is state beyond the text that the client has anyway."""
     return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 

@@ -174,7 +174,7 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
 
 
 def _lacks_breakpoints(context: Context) -> bool:
-    """Tell whether this model lacks this form of breakpoint. The model that the client requested may support it."""
+    """Return whether this model lacks this form of breakpoint. The model that the client requested may support it."""
     can = context.can.cache
     lacks = not can.breakpoints or can.by_control
     return context.aliased and lacks and "options" not in can.settings
@@ -235,7 +235,7 @@ def _longest(request: Request, marks: Marks) -> int:
 
 
 def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
-    """Tell whether the block at this place is of one of these kinds."""
+    """Return whether the block at this place is of one of these kinds."""
     block = request.messages[place.message].content[place.block]
     if place.inner >= 0:
         assert isinstance(block, ToolResult)
@@ -327,6 +327,6 @@ def drop_marks(request: Request, context: Context) -> Request:
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:
-    """Choose the shortest lifetime that is long enough, else the longest: a cache that expires early is paid for
+    """Choose the shortest lifetime that is long enough, otherwise the longest: a cache that expires early is paid for
     twice."""
     return min((other for other in lifetimes if other >= seconds), default=max(lifetimes))

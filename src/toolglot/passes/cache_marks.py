@@ -123,7 +123,7 @@ def may_originate(context: Context) -> bool:
 
 
 def _has_marks(request: Request, context: Context) -> bool:
-    """Tell whether the client itself specified what to cache, or to cache nothing."""
+    """Return whether the client itself specified what to cache, or to cache nothing."""
     if request.cache is not None or context.client_marks:
         return True
     if not context.features & features.CACHE_MARKS:

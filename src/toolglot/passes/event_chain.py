@@ -28,7 +28,7 @@ _UNMOVED = (Labeller, Reporter)
 class EventChain:
     """Turns the upstream's events into the client's.
 
-    - `plain`: the upstream's index of an open block whose deltas no pass changes, else -1.
+    - `plain`: the upstream's index of an open block whose deltas no pass changes, otherwise -1.
     - `held_back`: bytes in a delta of that block that a pass may hold back.
     """
 

@@ -86,9 +86,8 @@ def pair(request: Request, context: Context) -> Request:
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
-    """Tell whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of
-    each run directly follow it, in call order, and there are no other results.
-    """
+    """Return whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of
+    each run directly follow it, in call order, and there are no other results."""
     calls: list[str] = []
     answered = 0
     speaking = over = False  # `over`: other content has followed, so no result may come
@@ -205,7 +204,7 @@ class _Strays:
         return self._found.get(call.id)
 
     def leaves(self, result: ToolResult) -> bool:
-        """Tell whether this result moves to its call. Called once per result, at its original position."""
+        """Return whether this result moves to its call. Called once per result, at its original position."""
         found = self._found.get(result.call_id)
         if found is None or found[0] is not result or result.call_id in self._left:
             return False
@@ -216,9 +215,8 @@ class _Strays:
         return result.call_id in self._called
 
     def is_after_call(self, result: ToolResult) -> bool:
-        """Tell whether its call precedes it. Later messages must not change how a result is rendered: prompts are
-        cached.
-        """
+        """Return whether its call precedes it. Later messages must not change how a result is rendered: prompts are
+        cached."""
         return id(result) in self._after_calls
 
 
@@ -299,7 +297,7 @@ def _is_in_order(
     messages: tuple[Message, ...],
     rest: list[Message],
 ) -> bool:
-    """Tell whether the messages already have this content in this order."""
+    """Return whether the messages already have this content in this order."""
     expected: list[Block] = [results[call.id][0] for call in calls if call.id in results]
     for message in rest:
         expected.extend(message.content)

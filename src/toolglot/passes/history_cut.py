@@ -107,7 +107,7 @@ class HistoryCutter:
                 self._drop_head(exceeded_limits[0], kept_units)
 
     def _is_above(self, limit: Limit) -> bool:
-        """Tell whether more remains than a cut should leave."""
+        """Return whether more remains than a cut should leave."""
         return self._total[limit.measure] > limit.mark(self._fixed[limit.measure])
 
     # Images
@@ -171,7 +171,7 @@ class HistoryCutter:
         self._split_unit(batch)
 
     def _has_lost_results(self, number: int) -> bool:
-        """Tell whether all results of this message were dropped."""
+        """Return whether all results of this message were dropped."""
         return has_results(self._messages[number]) and not self._results[number]
 
     def _split_unit(self, batch: Batch) -> None:

@@ -105,7 +105,7 @@ def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
 
 
 def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
-    """Tell whether the model will reason, given the settings that `effort.fit` will leave in the request."""
+    """Return whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning

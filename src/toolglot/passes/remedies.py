@@ -214,8 +214,8 @@ def lower_temperature(refusal: RefusedRequest) -> Request:
 
 
 def other_roles(refusal: RefusedRequest) -> Request:
-    """Turn developer messages into system messages; else later system messages into tagged user text; else move the
-    system prompt into the first user message."""
+    """Turn developer messages into system messages; otherwise later system messages into tagged user text; otherwise
+    move the system prompt into the first user message."""
     request, context = refusal.request, refusal.with_capabilities(developer_role=False)
     if any(message.role == "developer" for message in request.messages):
         refusal.context.receipt.note("messages", "developer messages", "the upstream expects them as system messages")

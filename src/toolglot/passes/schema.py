@@ -439,7 +439,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def _is_strict(schema: Json) -> bool:
-    """Tell whether every object in the schema requires all of its properties and allows no others."""
+    """Return whether every object in the schema requires all of its properties and allows no others."""
     for node in iterate_schemas(schema):
         properties = node.get("properties")
         if (isinstance(properties, dict) or node.get("type") == "object") and (

@@ -48,7 +48,7 @@ class ToolHistory:
         self.used_ids: set[str] = set()
         """The ids of calls and results."""
         self.has_own_ids = True
-        """Tell whether every call has a unique id and every result names its call."""
+        """Return whether every call has a unique id and every result names its call."""
         self.is_without_ids = False
         """There are calls, none has an id, and each result is in the place of its call's, under no other name."""
 
@@ -70,7 +70,7 @@ class ToolHistory:
 
     @property
     def has_custom(self) -> bool:
-        """Tell whether a call or a result belongs to a custom tool."""
+        """Return whether a call or a result belongs to a custom tool."""
         return any(call.kind == "custom" for call in self.calls) or any(
             result.kind == "custom" for result in self.results
         )

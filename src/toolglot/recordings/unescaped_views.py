@@ -141,7 +141,7 @@ def _unescape_repeatedly(view: TextView, step: UnescapeStep) -> Iterator[TextVie
 
 
 def may_hide(text: str) -> bool:
-    """Tell whether a view of this text may contain a run of letters and digits that the text itself does not."""
+    """Return whether a view of this text may contain a run of letters and digits that the text itself does not."""
     for mark, hidden in _SIGNS:
         if mark in text and hidden.search(text):
             return True

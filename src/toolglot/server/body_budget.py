@@ -254,7 +254,7 @@ class BodyBudget:
         return sum(max(each.announced - each.cost, 0) for each in others)
 
     def _is_oldest(self, hold: BodyHold) -> bool:
-        """Tell whether no other upload began earlier."""
+        """Return whether no other upload began earlier."""
         return next(iter(self._uploading), None) is hold
 
     def _grant(self) -> None:

@@ -139,7 +139,7 @@ def describe_cost(record: RequestRecord) -> dict[str, str]:
 
 
 def has_none_for_client(exchange: ExchangeCore, upstream_headers: Mapping[str, str]) -> bool:
-    """Tell whether the upstream sent no header for the client."""
+    """Return whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)

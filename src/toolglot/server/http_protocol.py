@@ -345,7 +345,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_answer_here(self) -> bool:
-        """Tell whether the request may be answered on this connection. If so, it is held until it is complete."""
+        """Return whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":
@@ -469,7 +469,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.finish()
 
     def _encode_refusal(self, status: int, message: str) -> bytes:
-        """Encode the error in the dialect of the path, if the path is known; else in a common form."""
+        """Encode the error in the dialect of the path, if the path is known; otherwise in a common form."""
         path = self.url.partition(b"?")[0].decode("latin-1")
         dialect = routes.find("POST", path).dialect if path.startswith("/") else None
         if dialect is None:

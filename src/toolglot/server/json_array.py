@@ -38,5 +38,5 @@ class JsonArray:
 
 
 def wants_json_array(route: Route, query: Mapping[str, str]) -> bool:
-    """Tell whether this request asks for an array. Only `alt=sse` asks for events."""
+    """Return whether this request asks for an array. Only `alt=sse` asks for events."""
     return route.streams is True and query.get("alt") != "sse"

@@ -104,7 +104,7 @@ class Peers(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether a process knew this approval request. It then forgets it."""
+        """Return whether a process knew this approval request. It then forgets it."""
         ...
 
 

@@ -255,7 +255,7 @@ class Store(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
+        """Return whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
         processes only one gets True."""
         ...
 

@@ -197,7 +197,7 @@ class EnvelopeBody:
         return self._other_value()
 
     def _key_is_tool_name(self) -> bool:
-        """Tell whether the key is a tool's name, so that its value can only be the arguments."""
+        """Return whether the key is a tool's name, so that its value can only be the arguments."""
         call, members = self._opened.call, self._members
         known = self._key in self._opened.tools and self._key not in call.name_keys and not call.weak
         nothing_else = not (members.name or members.others or members.arguments or members.quoted or members.id)

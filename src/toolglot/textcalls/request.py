@@ -141,7 +141,7 @@ def _split_prefill(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
 
 
 def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
-    """Tell whether the beginning of the answer ends inside its reasoning."""
+    """Return whether the beginning of the answer ends inside its reasoning."""
     text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
     return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 

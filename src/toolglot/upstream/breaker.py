@@ -24,7 +24,7 @@ UNWELL_API: frozenset[ErrorKind] = frozenset({"server", "overloaded", "timeout"}
 
 
 def is_health_failure(error: ApiError | TransportError) -> bool:
-    """Tell whether this error is about the upstream's health."""
+    """Return whether this error is about the upstream's health."""
     if isinstance(error, TransportError):
         return error.failure in UNWELL_TRANSPORT
     return error.kind in UNWELL_API and error.code != BAD_TOOL_CALL  # the model's mistake, not the server's
@@ -79,7 +79,7 @@ class Breaker:
         return max(since + self._rest - now, 0.0)
 
     def may_retry(self, failure: ApiError | TransportError) -> bool:
-        """Tell whether a failed call may be repeated here. `retry_delay` decides when."""
+        """Return whether a failed call may be repeated here. `retry_delay` decides when."""
         return True
 
     def on_stream_start(self, ticket: Ticket) -> None:

@@ -93,7 +93,7 @@ def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Tell whether requests to this model set its context window, rather than the server's settings."""
+    """Return whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 

@@ -9,7 +9,7 @@ and mostly caches: the hash chooses the group first, then the member in it.
 A member with clearly more requests in flight than the others gets no further ones (bounded load). A request without an
 id goes to the less busy of two random members.
 
-    rate limit (429)                cools the quota group until the upstream's own time, else 5 s, 10 s, 20 s ...
+    rate limit (429)                cools the quota group until the upstream's own time, otherwise 5 s, 10 s, 20 s ...
     credential (401, 402)           cools the member
     model (403, 404)                cools the member for this model
     overloaded, down, unreachable   counts for the member's circuit breaker

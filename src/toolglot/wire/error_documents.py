@@ -86,7 +86,7 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def innermost(self) -> dict[str, Any]:
-        """The members of the provider's error if this error passes one on, else its own."""
+        """The members of the provider's error if this error passes one on, otherwise its own."""
         raw = self._provider_reply
         if isinstance(raw, str):
             try:
@@ -142,7 +142,7 @@ _PAGE_TEXT = re.compile(rb">\s*+([^<>{\s][^<>{]{0,199})<")
 
 
 def is_web_page(body: bytes) -> bool:
-    """Tell whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
+    """Return whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
     return _WEB_PAGE.match(body) is not None
 
 
@@ -184,7 +184,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
 
 
 def _is_flat(value: dict[str, Any]) -> bool:
-    """Tell whether this is the error object itself, without an envelope."""
+    """Return whether this is the error object itself, without an envelope."""
     if _is_answer(value) or value.get("object"):
         return False
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)

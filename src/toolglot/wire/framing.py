@@ -38,14 +38,14 @@ class Framing(Struct, frozen=True, kw_only=True):
         return [*reader.feed(data), *reader.close()]
 
     def is_stream(self, data: bytes) -> bool:
-        """Tell whether the data begins like a stream, not like a whole document."""
+        """Return whether the data begins like a stream, not like a whole document."""
         if not self.is_bare:
             return is_event_stream(data)
         head, newline, rest = data.lstrip().partition(b"\n")
         return head.startswith(b"{") and head.rstrip().endswith(b"}") and bool(newline and rest.strip())
 
     def is_document(self, data: bytes) -> bool:
-        """Tell whether the data is one document, not a stream."""
+        """Return whether the data is one document, not a stream."""
         return data.lstrip().startswith(b"{") and not (self.is_bare and self.is_stream(data))
 
 

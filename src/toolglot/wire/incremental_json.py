@@ -380,7 +380,7 @@ def contains(raw: bytes, part: bytes) -> bool:
 
 
 def is_large(raw: bytes) -> bool:
-    """Tell whether decoding in one call would take long, because of many bytes or many values."""
+    """Return whether decoding in one call would take long, because of many bytes or many values."""
     size = len(raw)
     if size > LARGE:
         return True

@@ -357,7 +357,7 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 def _may_be_out_of_range(raw: bytes) -> bool:
-    """Tell whether the document may have a number that no machine number can hold."""
+    """Return whether the document may have a number that no machine number can hold."""
     pieces = range(0, len(raw), incremental_json.PIECE)
     return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
@@ -462,7 +462,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether `object_of` would return an object for this text."""
+    """Return whether `object_of` would return an object for this text."""
     if len(text) <= _SHORT:
         try:
             if type(_decode_any(text)) is dict:
@@ -473,7 +473,7 @@ def is_object(text: str) -> bool:
 
 
 def has_repeated_key(text: str) -> bool:
-    """Tell whether an object in this JSON text repeats a key. False if the text is not JSON."""
+    """Return whether an object in this JSON text repeats a key. False if the text is not JSON."""
     if text.count(":") < 2:
         return False
     raw = text.encode("utf-8", "surrogatepass")
@@ -488,7 +488,7 @@ def has_repeated_key(text: str) -> bool:
 
 
 def repeats_a_key(text: str, value: Any) -> bool:
-    """Tell whether an object in this JSON text repeats a key. `value` is the decoded text."""
+    """Return whether an object in this JSON text repeats a key. `value` is the decoded text."""
     return text.count(":") > encode(value).count(b":")
 
 

@@ -198,9 +198,8 @@ def _message(error: ApiError) -> str:
 
 
 def _status(error: ApiError) -> int:
-    """Return the HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, else that of
-    the kind.
-    """
+    """Return the HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, otherwise
+    that of the kind."""
     if _native_fields(error) is not None or (500 <= error.status < 600 and error.status != 529):
         return error_status(error)
     return _STATUS[error.kind]

@@ -138,7 +138,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def fits_strict_mode(schema: Any) -> bool:
-    """Tell whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
+    """Return whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
     waiting: list[Any] = [schema]

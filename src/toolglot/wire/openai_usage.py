@@ -217,7 +217,7 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
 def _is_consistent(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> bool:
-    """Tell whether the counts add up as OpenAI's do. The total is input plus output, and both include their details."""
+    """Return whether the counts add up as OpenAI's do: the total is input plus output, and both include details."""
     if prompt is None or completion is None or cached > prompt or total != prompt + completion:
         return False
     return reasoning is None or reasoning <= completion

@@ -134,7 +134,7 @@ class SseReader:
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Tell whether the data begins like server-sent events."""
+    """Return whether the data begins like server-sent events."""
     return data.removeprefix(BYTE_ORDER_MARK).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 

@@ -123,8 +123,7 @@ def _tag(node: Wire) -> dict[str, Any]:
 
 def members_without(node: Wire, *taken: str) -> dict[str, Any]:
     """Return the members of an object as untyped JSON, except those in `taken`. They have document order if `rest`
-    records it, else the order of the type.
-    """
+    records it, otherwise the order of the type."""
     kind = type(node)
     read = _READERS.get((kind, taken)) or _READERS.setdefault((kind, taken), member_reader(kind, *taken))
     return read(node)

@@ -311,7 +311,7 @@ def split_signature(block: Block, part: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Tell whether this is a cut call that Gemini itself sent. It goes back unchanged."""
+    """Return whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

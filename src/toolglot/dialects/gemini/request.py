@@ -265,7 +265,7 @@ def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Tell whether two texts, or two thoughts, are adjacent."""
+    """Return whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)

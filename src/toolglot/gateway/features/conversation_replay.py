@@ -75,7 +75,7 @@ class ConversationReplay(Struct, eq=False):
         return self._conversation is not None and self._store is not None
 
     def needs_lookup(self, client: Dialect, upstream: Upstream) -> bool:
-        """Tell whether `look_up` has to read the store."""
+        """Return whether `look_up` has to read the store."""
         if upstream.dialect.name == WARP and client.name != WARP and upstream.warp_history == "replay":
             return True
         self._conversation = None

@@ -176,7 +176,7 @@ def _had_store(recording: Recording) -> bool:
 
 
 def _was_stored(recording: Recording) -> bool:
-    """Tell whether the answer has the id of a stored response."""
+    """Return whether the answer has the id of a stored response."""
     start = recorded_start(recording) if recording.head.client == STORED else None
     return start is not None and start.id.startswith("resp_") and len(start.id) == STORED_ID_LENGTH
 

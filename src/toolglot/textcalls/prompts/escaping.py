@@ -166,7 +166,7 @@ def _break_matches(
 
 
 def needs_names(text_format: Format) -> bool:
-    """Tell whether there are calls that only the name of a declared tool identifies."""
+    """Return whether there are calls that only the name of a declared tool identifies."""
     return any(call.weak for call in text_format.calls)
 
 
@@ -204,7 +204,7 @@ def _literal_shape(mark: str) -> MarkShape:
 
 
 def is_word(mark: str) -> bool:
-    """Tell whether a mark is an ordinary word: it counts only at the beginning of a line."""
+    """Return whether a mark is an ordinary word: it counts only at the beginning of a line."""
     return mark[0].isalnum() or mark[0] == "#"
 
 

@@ -42,7 +42,7 @@ def find_unwritable(prompt: Prompt, call: ToolCall, tools: Mapping[str, Any]) ->
 
 
 def _has_marks(prompt: Prompt, call: ToolCall, names: tuple[str, ...]) -> bool:
-    """Tell whether the written arguments contain a mark of the format."""
+    """Return whether the written arguments contain a mark of the format."""
     found = None if prompt.calls.body == "json" else object_members(call.arguments)
     texts = [call.arguments] if found is None else [*strings_in([[key, value] for key, _, value in found])]
     return any(break_marks(prompt, text, names) != text for text in texts)

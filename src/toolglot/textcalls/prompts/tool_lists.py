@@ -134,7 +134,7 @@ def _typescript(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> st
 
 
 def _has_definitions(schema: Any) -> bool:
-    """Tell whether the schema has definitions that its parts refer to, which types alone do not express."""
+    """Return whether the schema has definitions that its parts refer to, which types alone do not express."""
     return isinstance(schema, Mapping) and any(key in schema for key in ("$defs", "definitions", "$ref", "allOf"))
 
 

@@ -177,7 +177,7 @@ def _request_model(url: str, value: Any) -> str:
 
 
 def matches_redacted(then: Sequence[RequestPart], now: Sequence[RequestPart]) -> bool:
-    """Tell whether a recorded request equals this one except for its redactions."""
+    """Return whether a recorded request equals this one except for its redactions."""
     return len(then) == len(now) and all(
         one.name == other.name and (one.lasting == other.lasting or matches_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)
