@@ -266,8 +266,8 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     error_codes: frozenset[str] = frozenset()
     """Error codes that streaming clients look for inside a stream, even if nothing came before."""
     early_failures: bool = False
-    """If an upstream of this dialect begins its stream with an error, the client also gets it inside its stream, with
-    its code. Otherwise the client gets an HTTP status, which clients handle better."""
+    """True if a client gets an error at the start of an upstream's stream inside its own stream, with the error's code.
+    Otherwise the client gets an HTTP status, which clients handle better."""
     note_forwarded: Callable[[StreamEncoder, bytes], None] | None = None
     """Passes a forwarded frame to the encoder, for APIs whose last event repeats earlier content: toolglot may have to
     end the stream with an error of its own."""

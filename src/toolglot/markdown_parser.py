@@ -192,7 +192,7 @@ class LineOpening(Struct, frozen=True):
     shown: str = ""
     style: Style = ()
     mark: str = ""
-    """For a fence: its closer."""
+    """The closing marks of a fence."""
 
 
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 LONG = 1024
-"""From this many bytes on, data likely contains many frames, not one."""
+"""Number of bytes from which data probably contains many frames."""
 MOST_UNREAD = 2048
-"""Most bytes of text that may be written before they are decoded."""
+"""Maximum number of bytes of text that may be written before they are decoded."""
 RUNS = 2
 """Most searches per piece of data for a run of frames that can be written at once. Each search scans all remaining
 data."""

@@ -21,7 +21,7 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.agent")
 
 MAX_PROGRESS = 500
-"""Of one call."""
+"""Maximum number of progress reports of one call."""
 PACE = HostTimings().progress
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]

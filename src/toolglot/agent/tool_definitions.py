@@ -10,7 +10,7 @@ FoundSchemas: TypeAlias = Iterator[tuple[str, Any]]
 """The schemas in a keyword's value, each with its path."""
 
 MAX_SCHEMAS = 50_000
-"""In one definition."""
+"""Maximum number of schemas in one definition."""
 _MAX_NAME_CHARS = 100
 
 

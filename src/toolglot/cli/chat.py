@@ -119,7 +119,7 @@ def _check_encoding(options: Mapping[str, str | None]) -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Open streams that are closed. Python has no stream object for a closed stream."""
+    """Refuse a closed standard output. Replace a closed standard error, for which Python has no object."""
     if sys.stdout is None:
         raise click.UsageError("standard output is closed: the answer cannot be written")
     if sys.stderr is None:

@@ -57,7 +57,7 @@ class SourceConversation(Struct, kw_only=True):
     messages: Iterable[Message]
     lines: list[ReceiptLine] = []
     name: str = ""
-    """For recordings: the name of its last exchange."""
+    """Name of the last exchange; empty unless the source is a recording."""
     all: tuple[str, ...] = ()
     """The last exchanges of all conversations among them, in chronological order. A branch counts as a conversation."""
     about: Mapping[str, ConversationSummary] = {}

@@ -345,7 +345,7 @@ class _ReplayedConversation:
     @property
     def protected(self) -> set[int]:
         """Messages that must stay: the user's last texts and the very last message. If the current question is a turn
-        with its results, also the user message that led to it: otherwise the conversation would begin with the
+        with its results, the user message that led to it also stays; otherwise the conversation would begin with the
         assistant."""
         protected = (
             self._last,

@@ -102,7 +102,7 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
 
 
 def normalize_type(media: Media, place: Place, context: Context) -> Media:
-    """Read data URLs, and give the media its actual type, by its registered name and without parameters."""
+    """Decode a data URL, and set the actual media type by its registered name, without parameters."""
     given = media.source
     read = read_url(given.data)[0] if given.kind == "url" else given
     if read.kind == "url":

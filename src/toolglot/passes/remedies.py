@@ -82,7 +82,7 @@ class Remedies(Struct, frozen=True, kw_only=True):
     """Known rejections of one dialect's servers."""
 
     refusals: tuple[Remedy, ...] = ()
-    """In order: the first one that matches and changes something is used."""
+    """Remedies in order. The first one that matches and changes anything is used."""
     fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
     """Functions that remove a field that no pass handles."""
     named_fields: Mapping[str, Fix] = {}

@@ -80,7 +80,7 @@ class Operator(Struct, frozen=True):
 
 
 NO_CALLER = Caller("", "")
-"""Where no key is required."""
+"""The caller when no key is required."""
 
 
 def derive_owner(key: str) -> str:

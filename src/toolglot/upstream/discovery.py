@@ -244,7 +244,7 @@ def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[s
 
 
 def _context_windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
-    """Read the context windows that vLLM, SGLang and llama.cpp report for their models."""
+    """Return the context windows that vLLM, SGLang and llama.cpp report for their models."""
     return {
         model.name: ModelConfig(upstream=name, context_window=model.context_window)
         for model in listed

@@ -67,7 +67,7 @@ _Key: TypeAlias = tuple[str, ...]
 
 class Member(Struct, frozen=True):
     name: str
-    """For logs and metrics."""
+    """Name for logs and metrics."""
     identity: str
     """Depends on the server and the account only. Conversations stay when members are renamed or reordered."""
     weight: float = 1.0

@@ -451,7 +451,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """Send tool lists to clients that named the servers and have not seen the lists yet."""
+        """Return tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []

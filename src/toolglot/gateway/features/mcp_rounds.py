@@ -44,7 +44,7 @@ _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 class _BrokenAnswer(msgspec.Struct, frozen=True):
     failed_at: float
-    """In Unix time."""
+    """Time of the failure (Unix seconds)."""
     progress: LoopProgress
 
 

@@ -23,7 +23,7 @@ from toolglot.upstream.demo.schema_check import (
 )
 
 SIMPLE_FROM_DEPTH = 4
-"""From this depth on the simplest value is used: null, an empty list, a plain value."""
+"""Depth from which the simplest value is used: null, an empty list, a plain value."""
 MAX_DEPTH = 24
 MAX_NODES = 3000
 """References can make a small schema infinite; past this many values the rest is null."""

@@ -59,7 +59,7 @@ class RequestFingerprint(Struct, frozen=True, kw_only=True):
     parts: bytes
     """Hashes of its parts, four bytes each, to find the nearest recording."""
     model: str = ""
-    """From the address or the body."""
+    """The model's name, from the address or the body."""
     shape: bytes = b""
     """Equal for requests with the same members and an equally long conversation."""
     solid: tuple[bytes | None, ...] = ()
