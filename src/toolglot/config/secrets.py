@@ -113,7 +113,7 @@ def _value_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _is_secret_by_name(name: str, value: str) -> bool:
-    """Tell whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
+    """Return whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
     if value.isdecimal() and len(value) < 10:
         return False
     return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None and value.lower() not in _USAGE_WORDS
@@ -148,7 +148,7 @@ def _user_secrets(parts: SplitResult, ours: bool) -> Iterator[str]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Tell whether a text looks like a key: it has digits, and more than the years and versions in words."""
+    """Return whether a text looks like a key: it has digits, and more than the years and versions in words."""
     return sum(char.isdigit() for char in text) >= 3
 
 

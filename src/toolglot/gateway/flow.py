@@ -538,7 +538,7 @@ def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Tell whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    """Return whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
     collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 

@@ -53,7 +53,7 @@ class Gateway:
         return self._breakers[upstream.name]
 
     def is_resting(self, name: str, now: float) -> bool:
-        """Tell whether an upstream gets no requests for a while because it has failed."""
+        """Return whether an upstream gets no requests for a while because it has failed."""
         pool = self.pools.get(name)
         return self._breakers[name].wait(now) > 0 if pool is None else pool.is_resting(now)
 

@@ -103,7 +103,7 @@ class GatewayModel:
         return isinstance(stream, StreamTranslation) and stream.broken
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the last answer; only those of its receipt while no upstream has answered."""
+        """Return the headers of the last answer; only those of its receipt while no upstream has answered."""
         if self._targets is None or self._context is None:
             return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)

@@ -155,15 +155,15 @@ def _prepare_later(
 
 
 def _describe_failure(context: FlowContext, pool: UpstreamPool, upstream: Upstream, error: ApiError) -> ApiError:
-    """The client's error for a failed call. The client gets a rate limit only after all members have failed, so it
-    names the time when the first member is available again, not that of this member."""
+    """Return the client's error for a failed call. The client gets a rate limit only after all members have failed, so
+    it names the time when the first member is available again, not that of this member."""
     described = describe_outcome(upstream, error)
     wait = pool.state.wait(context.environment.now()) if described.kind == "rate_limit" else 0.0
     return replace(described, retry_after=wait, retry_after_date=None) if wait > 0 else described
 
 
 def _describe_rest(pool: UpstreamPool, now: float) -> ApiError:
-    """The client's error if no member may be called."""
+    """Return the client's error if no member may be called."""
     state = pool.state
     wait = state.wait(now)
     limited = state.has_rate_limit(now)
@@ -218,7 +218,7 @@ def _hash(*parts: str) -> bytes:
 
 
 def _has_state(received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None) -> bool:
-    """Tell whether the conversation has reasoning state that one member made: sent by the client, or stored here."""
+    """Return whether the conversation has reasoning state that one member made: sent by the client, or stored here."""
     client, upstream = received.client, pool.members[0].dialect
     if not TAKES_BACK[upstream.name]:
         return False

@@ -45,7 +45,7 @@ async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> 
 
 
 def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
-    """Tell whether the caller's key may use this model."""
+    """Return whether the caller's key may use this model."""
     try:
         return bool(resolve_allowed(incoming.gateway, incoming.caller, model))
     except (FailedError, UnknownModelError):

@@ -217,7 +217,7 @@ class Metrics:
             self._observe_simple(record)
 
     def _observe_simple(self, record: RequestRecord) -> None:
-        """The same as `observe` for a simple request."""
+        """Observe a simple request, like `observe`."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
         cells = self._simple_cells.get(key)
         if cells is None:

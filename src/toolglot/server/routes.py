@@ -101,7 +101,7 @@ def _split_prefix(path: str) -> tuple[str, str | None]:
 
 
 def _compile_path(path: str) -> re.Pattern[str]:
-    """A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
+    """Compile a path. A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
     template = re.escape(_split_prefix(path)[0])
     template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
     return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))

@@ -349,7 +349,7 @@ def _raise_file_limit(limits: Limits) -> None:
 
 
 def _file_limit() -> float:
-    """Number of files that this process may open."""
+    """Return the number of files that this process may open."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -359,8 +359,8 @@ def _file_limit() -> float:
 
 
 def affordable_connections(limits: Limits, files: float) -> int:
-    """Number of client connections that the file limit allows. Without a free file no connection is accepted, not even
-    a probe's: at least half of the files are for clients, and some stay free."""
+    """Return the number of client connections that the file limit allows. Without a free file no connection is
+    accepted, not even a probe's: at least half of the files are for clients, and some stay free."""
     rest = files - OTHER_FILES
     left = rest - min(limits.upstream_connections, rest // 2)
     return limits.connections if left >= limits.connections else max(int(left), 1)

@@ -95,7 +95,7 @@ _KEYS = ("api_key", "apiKey", "apikey")
 
 
 def convert_reference(text: str) -> str | None:
-    """`$NAME` and `${NAME}` as `${NAME}`."""
+    """Convert `$NAME` and `${NAME}` to `${NAME}`."""
     pieces: list[str] = []
     end = 0
     for match in _VARIABLE.finditer(text):

@@ -133,7 +133,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
+    """Return whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -451,7 +451,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """Tool lists for clients that named the servers and have not seen the lists yet."""
+        """Return tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []

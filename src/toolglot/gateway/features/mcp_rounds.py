@@ -44,7 +44,7 @@ _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 class _BrokenAnswer(msgspec.Struct, frozen=True):
     failed_at: float
-    """In Unix time."""
+    """Time of the failure (Unix seconds)."""
     progress: LoopProgress
 
 
@@ -130,7 +130,7 @@ class McpRounds:
         return await self._keep(_BrokenAnswer(now, progress), keys) or self.remember_progress(request, progress, now)
 
     def remember_progress(self, request: Request, progress: LoopProgress, now: float) -> bool:
-        """The same at once, in this process only."""
+        """Store the progress immediately, in this process only."""
         try:
             value = msgspec.json.encode(_BrokenAnswer(now, progress))
             key = _hash_request(request.model, _without_system_text(request.messages))
@@ -162,7 +162,8 @@ _NOT_ENCODABLE = (ToolglotError, UnicodeEncodeError, RecursionError, TypeError)
 
 
 def _hash_request(model: str, messages: Sequence[Message]) -> str:
-    """The key of a request. Only the same messages to the same model have it, with or without a part of the answer."""
+    """Return the key of a request. It is the same only for the same messages to the same model, with or without part of
+    the answer."""
     asked = _without_answer(messages)
     return sha256(b"request" + msgspec.json.encode((model, asked))).hexdigest()
 
@@ -194,7 +195,7 @@ def _words(content: Sequence[Block]) -> list[tuple[type[Block], str]]:
 
 
 def _read_progress(value: bytes | None, now: float) -> LoopProgress | None:
-    """None if there is none, if it has been used, or if it is too old."""
+    """Read the stored progress. None if there is none, if it has been used, or if it is too old."""
     if not value:
         return None
     try:
@@ -211,16 +212,16 @@ def _without_system_text(messages: Sequence[Message]) -> list[Message]:
 
 
 def _lookup_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
-    """Keys to look up the rounds of a conversation prefix, the most specific last. An answer with served calls in the
-    client's own form is identified by its ids only: its client has all of it, and the rounds of another conversation
-    would be worse."""
+    """Return the keys to look up the rounds of a conversation prefix, most specific last. An answer with served calls
+    in the client's own form is identified by its ids only: its client has all of it, and the rounds of another
+    conversation would be worse."""
     ids, has_words = _find_ids(messages, beginning.covered)
     exact = _hash_ids(beginning, [each for each, _ in ids])
     return [exact] if has_words else [beginning.hash, exact]
 
 
 def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
-    """Keys to store rounds under. A client may omit blocks that it does not understand."""
+    """Return the keys to store rounds under. A client may omit blocks that it does not understand."""
     ids, _ = _find_ids(messages, beginning.covered)
     without_words = _hash_ids(beginning, [each for each, is_call in ids if is_call])
     return [*{beginning.hash: None, without_words: None, _hash_ids(beginning, [each for each, _ in ids]): None}]
