@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.run import run
 from tests.server.process import Process, serving
-from tests.team.servers import Postgres
+from tests.team.servers import Postgres, Server
 from tests.waiting import until
 
 CONFIG = """
@@ -113,17 +113,8 @@ def test_the_spend_of_all_gateways_is_one_sum(pair: Fleet) -> None:
         assert rows[0]["cost_usd"] > 0
 
 
-@contextmanager
-def stopped(server: Postgres) -> Iterator[None]:
-    server.kill(Postgres.IMMEDIATE)
-    try:
-        yield
-    finally:
-        server.start()
-
-
-OUTAGES: dict[str, Callable[[Postgres], AbstractContextManager[None]]] = {
-    "stopped": stopped,
+OUTAGES: dict[str, Callable[[Server], AbstractContextManager[None]]] = {
+    "stopped": lambda server: server.stopped(),
     "paused": lambda server: server.paused(),
 }
 
@@ -154,7 +145,7 @@ def test_a_gateway_that_is_killed_while_the_database_is_away_loses_no_usage(post
     with fleet(tmp_path, config, 1) as site:
         secret = site.create("anna")
         assert status_of(site.gateways[0], secret) == 200
-        with stopped(postgres):
+        with postgres.stopped():
             for _ in range(5):
                 assert status_of(site.gateways[0], secret) == 200
             site.gateways[0].signal(SIGKILL)

@@ -169,6 +169,9 @@ class Metrics:
             "Model calls whose cost is unknown: because of the price, its rate for a service tier, or the usage.",
             ("upstream", "reason"),
         )
+        self.local_limits = Counter(
+            "toolglot_local_limits_total", "Requests whose limits were counted locally while Redis was away.", ()
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -302,6 +303,8 @@ async def _open_team(
     except StoreError as error:
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
+    if team.shared is not None:
+        team.shared.count_local = partial(service.metrics.local_limits.add, ())
     resources.push_async_callback(team.close)
     watching = asyncio.create_task(team.run())
     resources.push_async_callback(_cancel_task, watching)

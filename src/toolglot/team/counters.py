@@ -124,6 +124,10 @@ class LocalCounters:
             found.unsaved_tokens -= tokens
             found.unsaved_nano_usd -= nano_usd
 
+    def forget_idle(self) -> None:
+        """Forget the keys without requests. Their spend is loaded again."""
+        self._keys = {key: counts for key, counts in self._keys.items() if counts.in_flight}
+
     def take_active(self) -> list[str]:
         """The keys with requests since the last call."""
         active, self._active = list(self._active), set()
@@ -157,10 +161,10 @@ class LocalCounters:
         for name, window, (of_tokens, of_money) in zip(names, windows, _BUDGETS, strict=True):
             in_tokens = _fit(window.tokens + window.held_tokens, demand.tokens, getattr(limits, of_tokens))
             if in_tokens is None:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             in_money = _fit(window.nano_usd + window.held_nano_usd, demand.nano_usd, getattr(limits, of_money))
             if in_money is None:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
             held.append((in_tokens, in_money))
         counts.in_flight += 1
         if limits.requests_per_minute is not None:
@@ -181,10 +185,10 @@ class LocalCounters:
             window = counts.window(name)
             tokens = window.tokens + window.held_tokens - hold.tokens[index] + used.tokens
             if (most := getattr(limits, of_tokens)) is not None and tokens >= most:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             money = window.nano_usd + window.held_nano_usd - hold.nano_usd[index] + used.nano_usd
             if costs_money and (most := getattr(limits, of_money)) is not None and money >= most:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
         return None
 
     def settle(self, hold: Hold, used: Spent) -> None:
@@ -233,6 +237,7 @@ def _fit(used: int, wanted: int, budget: int | None) -> int | None:
     return None if left <= 0 else min(wanted, left)
 
 
-def _exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+def exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+    """Describe a budget that is spent."""
     renews = end_of(window)
     return Exceeded(name, getattr(limits, name), max(renews - now, 1.0), renews)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,12 +13,17 @@ from toolglot.config.schema import TeamConfig
 from toolglot.store import StoreError
 from toolglot.store.failures import as_store_error
 from toolglot.store.sqlite import default_path
-from toolglot.team.counters import LocalCounters
+from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.directory import KeyDirectory
-from toolglot.team.ledger import Ledger
+from toolglot.team.keys import ApiKey
+from toolglot.team.ledger import Ledger, read_spent
+
+if TYPE_CHECKING:
+    from toolglot.team.shared_counters import SharedCounters
 
 FILE = "team.sqlite3"
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 class Team(Struct, eq=False):
@@ -25,14 +31,30 @@ class Team(Struct, eq=False):
     database: TeamDatabase
     keys: KeyDirectory
     counters: LocalCounters
+    """Those of this process."""
     ledger: Ledger
+    shared: SharedCounters | None = None
+
+    async def read_counts(self, key: ApiKey, windows: tuple[str, ...]) -> list[Spent]:
+        """What a key has spent and holds in some windows. Raises `StoreError`."""
+        shared = self.shared
+        if shared is not None and key.policy.limits.has_budget:
+            found = await shared.spent(key.id, windows)
+            if found is not None:
+                return found
+        if not self.counters.knows(key.id):
+            await self.ledger.load(key.id)
+        return [self.counters.spent(key.id, window) for window in windows]
 
     async def run(self) -> None:
         """Follow changes of the database, and save what is used, until cancelled."""
-        await asyncio.gather(self.keys.watch(), self.ledger.run())
+        shared = [] if self.shared is None else [self.shared.run()]
+        await asyncio.gather(self.keys.watch(), self.ledger.run(), *shared)
 
     async def close(self) -> None:
         await self.ledger.close()
+        if self.shared is not None:
+            await self.shared.close()
         await self.database.close()
 
 
@@ -75,9 +97,24 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
     counters = LocalCounters()
+    shared = await _open_shared(config.limits, database, counters)
     try:
-        ledger = Ledger(database, counters, _spool_folder(config, environ))
+        ledger = Ledger(database, counters, _spool_folder(config, environ), shared=shared)
     except OSError as error:
         raise as_store_error(error) from None
     await ledger.adopt()  # budgets are right from the first request on
-    return Team(config, database, keys, counters, ledger)
+    return Team(config, database, keys, counters, ledger, shared)
+
+
+async def _open_shared(limits: str | None, database: TeamDatabase, local: LocalCounters) -> SharedCounters | None:
+    """Connect to the counters that all gateways share. If Redis is away now, it is tried again."""
+    if limits is None or not limits.startswith(REDIS_SCHEMES):
+        return None
+    from toolglot.team.shared_counters import SharedCounters
+
+    async def load(key: str, day: str) -> dict[str, Spent]:
+        return (await read_spent(database, [key], day))[key]
+
+    shared = SharedCounters(limits, load, local)
+    await shared.beat()
+    return shared
