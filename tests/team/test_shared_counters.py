@@ -184,6 +184,7 @@ def test_without_redis_a_gateway_is_told_at_once_and_counts_again_within_a_secon
     counters, limits = pair[0], KeyLimits(requests_per_minute=9, concurrent_requests=1, nano_usd_per_day=7)
     for each in pair * 2:
         each.run(each.shared.beat())
+    pair[1].close()
     caplog.set_level(logging.INFO)
 
     with redis.stopped() if outage == "stopped" else redis.paused():

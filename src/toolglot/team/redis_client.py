@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
@@ -76,6 +76,8 @@ class RedisConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self._waiting: deque[asyncio.Future[Reply]] = deque()
+        self.when_lost: Callable[[], object] = int
+        """Called when the other side closes the connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -97,7 +99,12 @@ class RedisConnection(asyncio.Protocol):
         self._buffer = self._buffer[position:]
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        if self._transport is not None:
+            self._transport = None
+            self._fail_waiting()
+            self.when_lost()
+
+    def _fail_waiting(self) -> None:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(RedisError("the connection was closed"))
@@ -134,7 +141,8 @@ class RedisConnection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-            self.connection_lost(None)
+            self._transport = None
+            self._fail_waiting()
 
 
 async def connect(url: str, timeout: float) -> RedisConnection:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
 from time import time
@@ -26,6 +27,7 @@ log = logging.getLogger("toolglot.server")
 TIMEOUT = 0.25
 """Seconds that a request waits for Redis, once: then Redis is away until it answers again."""
 BEAT_SECONDS = 0.4
+REMEMBERED_BEATS = 25
 LEASE_SECONDS = 12.0
 """Seconds after which what a killed gateway has held is free again. Living ones renew their leases."""
 PREFIX = "toolglot:"
@@ -71,8 +73,7 @@ class SharedCounters:
         self._unsettled: dict[str, _Settlement] = {}
         self._active: set[str] = set()
         self._renewed = 0.0
-        self.instances = 1
-        """Gateways that were alive when Redis was seen last."""
+        self._seen = deque([1], maxlen=REMEMBERED_BEATS)
         self.is_away = False
         self.count_local: Callable[[], object] = int
         """Called for each request that is counted locally."""
@@ -82,6 +83,11 @@ class SharedCounters:
     @property
     def is_connected(self) -> bool:
         return self._connection is not None and self._connection.is_open
+
+    @property
+    def instances(self) -> int:
+        """Gateways that were alive when Redis was there. It may have forgotten them since."""
+        return max(self._seen)
 
     async def reserve(self, demand: Demand) -> SharedHold | Exceeded | None:
         """Check all limits, then reserve from all of them. Returns None if Redis is away. Raises `StoreError`."""
@@ -214,7 +220,8 @@ class SharedCounters:
         try:
             await self._connect()
             beat = BEAT_SECONDS * 10
-            (self.instances,) = map(int, await self._run(BEAT, None, round(beat * 1e6), self._instance))
+            (alive,) = await self._run(BEAT, None, round(beat * 1e6), self._instance)
+            self._seen.append(int(alive))
             if time() - self._renewed > self._lease / 4:
                 await self._renew()
         except RedisError as error:
@@ -226,6 +233,7 @@ class SharedCounters:
         connection = await connect(self._url, TIMEOUT)
         for script in SCRIPTS:
             await connection.call(TIMEOUT, "SCRIPT", "LOAD", script.text)
+        connection.when_lost = lambda: self._lose(RedisError("the connection was closed"))
         self._connection = connection
         now = time()
         self._unsettled = {hold: each for hold, each in self._unsettled.items() if each.until > now}
