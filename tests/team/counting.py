@@ -12,6 +12,7 @@ import pytest
 
 from tests.team.servers import Redis
 from toolglot.team.counters import Demand, Exceeded, Hold, LocalCounters, Spent
+from toolglot.team.file_counters import FileCounters
 from toolglot.team.shared_counters import SharedCounters, SharedHold
 
 T = TypeVar("T")
@@ -109,6 +110,19 @@ def in_memory(request: pytest.FixtureRequest, folder: Path) -> Iterator[Counters
     yield InMemory()
 
 
+class InFile(FileCounters):
+    def forget_all(self) -> None:
+        self._connection.execute("DELETE FROM counts")
+        self._unsettled.clear()
+
+
+@contextmanager
+def in_file(request: pytest.FixtureRequest, folder: Path) -> Iterator[Counters]:
+    counters = InFile(folder / "counters")
+    yield counters
+    counters.close()
+
+
 @contextmanager
 def in_redis(request: pytest.FixtureRequest, folder: Path) -> Iterator[Counters]:
     with asyncio.Runner() as runner:
@@ -120,5 +134,6 @@ def in_redis(request: pytest.FixtureRequest, folder: Path) -> Iterator[Counters]
 
 COUNTERS: dict[str, Callable[[pytest.FixtureRequest, Path], AbstractContextManager[Counters]]] = {
     "memory": in_memory,
+    "file": in_file,
     "redis": in_redis,
 }

@@ -294,12 +294,13 @@ async def _open_team(
     service: Service, started: StartedGateway, environ: Mapping[str, str], resources: AsyncExitStack
 ) -> None:
     """Open the team's database, if there is a team, and follow its changes."""
-    if not started.gateway.config.team.enabled:
+    config = started.gateway.config
+    if not config.team.enabled:
         return
     from toolglot.team.service import open_team  # most gateways have none
 
     try:
-        team = service.team = await open_team(started.gateway.config.team, environ)
+        team = service.team = await open_team(config.team, environ, config.server.workers)
     except StoreError as error:
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None

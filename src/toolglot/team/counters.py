@@ -68,7 +68,9 @@ class _Window(Struct, gc=False):
     unsaved_nano_usd: int = 0
 
 
-class _KeyCounts(Struct):
+class KeyCounts(Struct):
+    """Counts of one key."""
+
     requests: float = 0.0
     """Theoretical arrival time of the next request."""
     tokens: float = 0.0
@@ -85,6 +87,19 @@ class _KeyCounts(Struct):
                     del self.windows[other]
         return found
 
+    def settle(self, hold: Hold, used: Spent) -> None:
+        self.in_flight -= 1
+        if (rate := hold.demand.limits.tokens_per_minute) is not None:
+            self.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
+        for index, name in enumerate(hold.windows):
+            window = self.window(name)
+            window.held_tokens -= hold.tokens[index]
+            window.held_nano_usd -= hold.nano_usd[index]
+            window.tokens += used.tokens
+            window.nano_usd += used.nano_usd
+            window.unsaved_tokens += used.tokens
+            window.unsaved_nano_usd += used.nano_usd
+
 
 _BUDGETS = (("tokens_per_day", "nano_usd_per_day"), ("tokens_per_month", "nano_usd_per_month"))
 
@@ -93,7 +108,7 @@ class LocalCounters:
     """The counters of one process, in memory. Times are Unix seconds."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, _KeyCounts] = {}
+        self._keys: dict[str, KeyCounts] = {}
         self._active: set[str] = set()
 
     def knows(self, key: str) -> bool:
@@ -104,7 +119,7 @@ class LocalCounters:
         """Set what a key had spent in each window before this process knew it."""
         if key in self._keys:
             return
-        counts = self._keys[key] = _KeyCounts()
+        counts = self._keys[key] = KeyCounts()
         for name, amounts in spent.items():
             window = counts.window(name)
             window.tokens, window.nano_usd = amounts
@@ -124,6 +139,9 @@ class LocalCounters:
             found.unsaved_tokens -= tokens
             found.unsaved_nano_usd -= nano_usd
 
+    def close(self) -> None:
+        """Nothing to release."""
+
     def forget_idle(self) -> None:
         """Forget the keys without requests. Their spend is loaded again."""
         self._keys = {key: counts for key, counts in self._keys.items() if counts.in_flight}
@@ -137,7 +155,7 @@ class LocalCounters:
         """Check all limits, then reserve from all of them."""
         counts = self._keys.get(demand.key)
         if counts is None:
-            counts = self._keys[demand.key] = _KeyCounts()
+            counts = self._keys[demand.key] = KeyCounts()
         self._active.add(demand.key)
         limits = demand.limits
         if limits.concurrent_requests is not None and counts.in_flight >= limits.concurrent_requests:
@@ -193,22 +211,9 @@ class LocalCounters:
 
     def settle(self, hold: Hold, used: Spent) -> None:
         """Replace a hold by what was used, in the windows of the reservation. A second call does nothing."""
-        if hold.is_settled:
-            return
-        hold.is_settled = True
-        demand = hold.demand
-        counts = self._keys[demand.key]
-        counts.in_flight -= 1
-        if (rate := demand.limits.tokens_per_minute) is not None:
-            counts.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
-        for index, name in enumerate(hold.windows):
-            window = counts.window(name)
-            window.held_tokens -= hold.tokens[index]
-            window.held_nano_usd -= hold.nano_usd[index]
-            window.tokens += used.tokens
-            window.nano_usd += used.nano_usd
-            window.unsaved_tokens += used.tokens
-            window.unsaved_nano_usd += used.nano_usd
+        if not hold.is_settled:
+            hold.is_settled = True
+            self._keys[hold.demand.key].settle(hold, used)
 
     def spent(self, key: str, window: str) -> Spent:
         """What is spent and held in a window."""

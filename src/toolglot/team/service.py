@@ -16,6 +16,7 @@ from toolglot.store.sqlite import default_path
 from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.directory import KeyDirectory
+from toolglot.team.file_counters import FileCounters
 from toolglot.team.keys import ApiKey
 from toolglot.team.ledger import Ledger, read_spent
 
@@ -53,6 +54,7 @@ class Team(Struct, eq=False):
 
     async def close(self) -> None:
         await self.ledger.close()
+        self.counters.close()
         if self.shared is not None:
             await self.shared.close()
         await self.database.close()
@@ -91,12 +93,23 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
     return Path(config.database).with_suffix(".spool")
 
 
-async def open_team(config: TeamConfig, environ: Mapping[str, str]) -> Team:
-    """Raises `StoreError`: without its keys, no gateway may start."""
+def _counters_file(config: TeamConfig, environ: Mapping[str, str], workers: int) -> Path | None:
+    """Where the processes of this machine count together; None if this one counts alone."""
+    if config.limits is not None:
+        return None if config.limits.startswith(REDIS_SCHEMES) else Path(config.limits)
+    if workers == 1:
+        return None
+    return _spool_folder(config, environ).with_suffix(".counters")
+
+
+async def open_team(config: TeamConfig, environ: Mapping[str, str], workers: int = 1) -> Team:
+    """`workers` is the number of processes of this gateway. Raises `StoreError`: without its keys, no gateway may
+    start."""
     database = await open_database(config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
-    counters = LocalCounters()
+    file = _counters_file(config, environ, workers)
+    counters = LocalCounters() if file is None else FileCounters(file)
     shared = await _open_shared(config.limits, database, counters)
     try:
         ledger = Ledger(database, counters, _spool_folder(config, environ), shared=shared)
