@@ -22,6 +22,7 @@ from msgspec import Struct, field
 
 from toolglot.store import StoreError
 from toolglot.store.failures import as_store_error
+from toolglot.store.schema import retry_while_busy
 from toolglot.team.counters import Demand, Exceeded, Hold, KeyCounts, LocalCounters, Spent
 
 log = logging.getLogger("toolglot.server")
@@ -232,7 +233,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=2.0, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("CREATE TABLE IF NOT EXISTS counts (key TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
         connection.execute(f"PRAGMA busy_timeout = {round(PATIENCE * 1000)}").fetchall()
