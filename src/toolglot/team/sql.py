@@ -7,11 +7,11 @@ no `FOR UPDATE`, no casts, no JSON operators. `sum` returns other types in Postg
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from toolglot.team.keys import ApiKey, KeyPolicy, KeySecret
 from toolglot.team.schema import MIGRATIONS, READABLE_FROM
@@ -48,6 +48,10 @@ class FoundKey(Struct, frozen=True):
 
 class NewerSchemaError(Exception):
     """A later version of this program has changed the database in a way that this one cannot work with."""
+
+
+class NameTakenError(Exception):
+    """Another key has this name."""
 
 
 # Migrations
@@ -185,13 +189,23 @@ def changed_keys(after: int) -> Operation[tuple[int, list[str]]]:
     return max((int(row[1]) for row in rows), default=after), [row[0] for row in rows]
 
 
-def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: str) -> Operation[ApiKey | None]:
-    """Change fields of a key, by name or id. Returns the changed key; None if there is none."""
+def change_key(
+    name: str, find_changes: Callable[[ApiKey], dict[str, Any]], at: int, actor: str, action: str
+) -> Operation[ApiKey | None]:
+    """Change fields of a key, by name or id. `find_changes` gets the key as it is now, in the same transaction, so that
+    no change is lost that is made meanwhile. It may raise what refuses the change. Returns the changed key; None if
+    there is none.
+
+    Raises:
+        NameTakenError: another key has the new name.
+    """
+    version = yield from _next("key_version")  # first: it makes other writers wait, so the key cannot change below
     before = yield from find_key(name)
     if before is None:
         return None
-    version = yield from _next("key_version")
-    after = msgspec.structs.replace(before, **changes, version=version)
+    after = msgspec.structs.replace(before, **find_changes(before), version=version)
+    if after.name != before.name and (yield "SELECT id FROM keys WHERE name = $1", (after.name,)):
+        raise NameTakenError(after.name)
     yield (
         "UPDATE keys SET name = $2, owner = $3, team = $4, tags = $5, policy = $6, status = $7, expires = $8, "
         "version = $9 WHERE id = $1",
@@ -211,9 +225,12 @@ def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: 
     return after
 
 
-def rotate_key(name: str, secret: KeySecret, until: int, actor: str) -> Operation[ApiKey | None]:
-    """Add a secret to a key. Its other secrets remain valid until the given time, or until their own end."""
-    key = yield from change_key(name, {}, secret.created, actor, "key.rotate")
+def rotate_key(
+    name: str, check: Callable[[ApiKey], dict[str, Any]], secret: KeySecret, until: int, actor: str
+) -> Operation[ApiKey | None]:
+    """Add a secret to a key. Its other secrets remain valid until the given time, or until their own end. `check` may
+    raise what refuses it."""
+    key = yield from change_key(name, check, secret.created, actor, "key.rotate")
     if key is None:
         return None
     yield (
@@ -280,6 +297,11 @@ def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[Au
 # Usage and spend
 
 
+MOST = 2**53
+"""Greatest amount of a row. Databases refuse greater numbers than 64 bits, and sums need room."""
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+
+
 class UsageRow(Struct, frozen=True, kw_only=True):
     """What one answer of a model has used. The token counts do not overlap."""
 
@@ -291,12 +313,12 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     """The day whose budget pays, in UTC: that of the reservation."""
     upstream: str
     model: str
-    fresh_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_long_tokens: int = 0
-    output_tokens: int = 0
-    nano_usd: int | None = None
+    fresh_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cache_write_long_tokens: Count = 0
+    output_tokens: Count = 0
+    nano_usd: Count | None = None
     """None if the price is unknown."""
     estimated: bool = False
     """The upstream reported no counts: the answer was cut off, or it counts nothing."""

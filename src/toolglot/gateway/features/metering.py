@@ -20,7 +20,7 @@ from toolglot.gateway.commands import Flow, Steps
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import NANO, Charge
-from toolglot.ir import Usage
+from toolglot.ir import COUNTS, Usage
 from toolglot.missing_usage import CHARACTERS_PER_TOKEN
 from toolglot.prices import billed_tokens, ceiling_of, cost_of
 from toolglot.routing import Target
@@ -29,7 +29,7 @@ from toolglot.streaming import StreamTranslation
 from toolglot.team.counters import Demand, Exceeded, Hold, Spent
 from toolglot.team.directory import Account
 from toolglot.team.keys import KeyLimits
-from toolglot.team.sql import UsageRow
+from toolglot.team.sql import MOST, UsageRow
 from toolglot.upstream.pricing import Pricing
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ _WORDS = {
     "nano_usd_per_day": "USD per day",
     "nano_usd_per_month": "USD per month",
 }
+_MOST_TOKENS = 10**9
+"""Most tokens that one answer can have used. An upstream that reports more counts wrong."""
 _NO_LIMITS = KeyLimits()
 _AWAY = ApiError(
     kind="overloaded",
@@ -125,10 +127,9 @@ class RequestMeter(Struct, eq=False):
             return refusal
         used = Spent(0, 0)
         if record.charges:
-            used = Spent(
-                sum(_tokens_of(charge.usage) for charge in record.charges),
-                sum(charge.cost or 0 for charge in record.charges),
-            )
+            counted = [charge for charge in record.charges if _is_plausible(charge.usage)]
+            tokens = sum(_tokens_of(charge.usage) for charge in counted)
+            used = Spent(tokens, sum(charge.cost or 0 for charge in counted))
         costs_money = self.pricing.find(upstream, model).is_due
         exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
@@ -176,9 +177,9 @@ class RequestMeter(Struct, eq=False):
             model = record.upstream_model or self.target.model
             charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
         for attempt, charge in enumerate(charges, 1):
-            usage = charge.usage
+            usage = charge.usage if _is_plausible(charge.usage) else None
             counts = None if usage is None else billed_tokens(usage)
-            nano, is_estimated = charge.cost, counts is None
+            nano, is_estimated = None if counts is None else charge.cost, counts is None
             if usage is None or counts is None:
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
@@ -200,7 +201,7 @@ class RequestMeter(Struct, eq=False):
                 cache_write_tokens=counts.written,
                 cache_write_long_tokens=counts.written_long,
                 output_tokens=counts.output,
-                nano_usd=nano,
+                nano_usd=None if nano is None else min(nano, MOST),
                 estimated=is_estimated,
             )
 
@@ -270,6 +271,11 @@ def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
 
 def _tokens_of(usage: Usage | None) -> int:
     return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _is_plausible(usage: Usage | None) -> bool:
+    """Whether an upstream can have counted this. A wrong number must not use up a budget, or break the database."""
+    return usage is None or all((getattr(usage, name) or 0) <= _MOST_TOKENS for name in COUNTS)
 
 
 def _has_output(context: FlowContext) -> bool:
