@@ -115,6 +115,7 @@ def test_a_key_lives_from_its_creation_to_its_revocation(api: Api) -> None:
         ("POST", "keys/taken/rotate", {"overlap": -1}, 400, "overlap"),
         ("GET", "keys?limit=0", None, 400, "limit"),
         ("GET", "keys?limit=many", None, 400, "limit"),
+        pytest.param("GET", f"keys?limit={'9' * 5000}", None, 400, "limit", id="a limit of 5000 digits"),
         ("GET", "spend?by=colour", None, 400, "by"),
         ("GET", "spend?since=yesterday", None, 400, "since"),
         ("DELETE", "keys/taken", None, 405, "takes"),

@@ -267,7 +267,9 @@ def test_a_row_for_which_the_disk_has_no_room_does_not_spoil_the_next_one(
         signal.signal(signal.SIGXFSZ, before)
     spool.write([row(3)])
     spool._file.close()
-    ((_, rows),) = Spool(tmp_path).adopt()
+    other = Spool(tmp_path)
+    ((_, rows),) = other.adopt()
+    other.close()
     assert [each.request_id for each in rows] == ["r1", "r3"]
 
 
@@ -288,6 +290,8 @@ def test_a_spool_file_that_another_process_removes_before_it_is_locked_is_replac
     spool.write([row(1)])
     (path,) = tmp_path.iterdir()
     assert b"r1" in path.read_bytes()
+    spool.clear()
+    spool.close()
 
 
 def test_a_row_that_no_database_can_take_does_not_keep_the_others_out(tmp_path: Path) -> None:

@@ -170,11 +170,10 @@ def build_gateway(
     config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None
 ) -> Gateway:
     """Build the gateway of an assembled configuration."""
-    many_keys = config.team.enabled or len(config.server.keys) > 1
+    has_team = config.team.enabled if before is None else before.team.enabled
+    many_keys = has_team or len(config.server.keys) > 1
     upstreams = {
-        name: _build_upstream(
-            name, upstream, transport, pace, before, many_keys=many_keys, history=config.history
-        )
+        name: _build_upstream(name, upstream, transport, pace, before, many_keys=many_keys, history=config.history)
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }

@@ -20,7 +20,7 @@ from toolglot.gateway.commands import Flow, Steps
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import NANO, Charge
-from toolglot.ir import COUNTS, Usage
+from toolglot.ir import COUNTS, Usage, replace
 from toolglot.missing_usage import CHARACTERS_PER_TOKEN
 from toolglot.prices import billed_tokens, ceiling_of, cost_of
 from toolglot.routing import Target
@@ -207,9 +207,13 @@ class RequestMeter(Struct, eq=False):
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
         """Complete counts that the upstream did not report: the answer was cut off, or it counts nothing."""
+        stream, characters = context.stream, context.record.bytes_out
+        if isinstance(stream, StreamTranslation):
+            characters = stream.characters
+            if usage is None and (begun := stream.usage_at_start) is not None and _is_plausible(begun):
+                # Servers send 0 if they do not know the input yet. The output's count is that of its first token.
+                usage = replace(begun, input_tokens=begun.input_tokens or None, output_tokens=None)
         usage = Usage() if usage is None else usage
-        stream = context.stream
-        characters = stream.characters if isinstance(stream, StreamTranslation) else context.record.bytes_out
         output = -(-characters // CHARACTERS_PER_TOKEN)
         return Usage(
             input_tokens=estimate_input(self.received) if usage.input_tokens is None else usage.input_tokens,
