@@ -350,11 +350,10 @@ def test_a_rate_that_is_unknown_is_charged_at_the_most_that_it_may_cost(
 
 
 ANSWER = "Hello there. " * 100
-ANTHROPIC_BEGINNING = b"".join(
-    b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), json.dumps(event).encode())
-    for event in (
+ANTHROPIC_EVENTS: tuple[tuple[str, dict[str, object]], ...] = (
+    (
+        "message_start",
         {
-            "type": "message_start",
             "message": {
                 "id": "msg_1",
                 "type": "message",
@@ -364,14 +363,18 @@ ANTHROPIC_BEGINNING = b"".join(
                 "stop_reason": None,
                 "stop_sequence": None,
                 "usage": {"input_tokens": 25, "cache_read_input_tokens": 1000, "output_tokens": 1},
-            },
+            }
         },
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *(
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-            for text in (ANSWER, "and ", "so ", "on")
-        ),
-    )
+    ),
+    ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+    *(
+        ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": text}})
+        for text in (ANSWER, "and ", "so ", "on")
+    ),
+)
+ANTHROPIC_BEGINNING = b"".join(
+    b"event: %b\ndata: %b\n\n" % (name.encode(), json.dumps({"type": name, **event}).encode())
+    for name, event in ANTHROPIC_EVENTS
 )
 
 

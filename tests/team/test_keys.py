@@ -354,7 +354,7 @@ def test_what_comes_just_after_a_revocation_does_not_undo_it(file: Path, name: s
     async def work(office: Office) -> None:
         secret = await office.create()
         administrator = office.administrator
-        later = {
+        later: dict[str, Callable[[], Awaitable[object]]] = {
             "set_status": lambda: administrator.set_status("anna", "active", NOW),
             "rotate": lambda: administrator.rotate("anna", NOW),
         }
@@ -391,8 +391,8 @@ def test_a_change_whose_reading_fails_is_read_with_the_next_poll(file: Path, mon
         await office.administrator.set_status("anna", "revoked", NOW)
 
         def fail(digest: str) -> sql.Operation[None]:
+            yield "SELECT 1 WHERE 1 = 2", ()
             raise StoreError("locked", "held")
-            yield
 
         with monkeypatch.context() as patch:
             patch.setattr(sql, "find_by_hash", fail)

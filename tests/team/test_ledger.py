@@ -277,7 +277,8 @@ def test_a_spool_file_that_another_process_removes_before_it_is_locked_is_replac
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway that starts takes an unlocked file for one that is left."""
-    lock, removed = fcntl.flock, []
+    lock = fcntl.flock
+    removed: list[Path] = []
 
     def remove_first(file: IO[bytes], operation: int) -> None:
         if not removed:

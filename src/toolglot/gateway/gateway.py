@@ -28,7 +28,7 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.team = config.team if before is None else reload_team(before.team, config.team)
+        self.team: TeamConfig = config.team if before is None else reload_team(before.team, config.team)
         self.guard = Guard(config.server, self.team)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes

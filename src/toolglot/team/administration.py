@@ -203,6 +203,15 @@ def _check_end(key: ApiKey, now: int) -> None:
         raise AdministrationError("bad_expiry", "the key would have expired already")
 
 
+def _read_end(value: datetime) -> int:
+    """Milliseconds. Times that not every time zone can show are refused: such a key could not be listed."""
+    if value.tzinfo is None:
+        raise AdministrationError("bad_expiry", "expires: a time zone is missing, for example Z")
+    if not 1970 < value.year < 9999:
+        raise AdministrationError("bad_expiry", "expires: expected a year from 1971 to 9998")
+    return _milliseconds(value.timestamp())
+
+
 _LIMITS = {
     "requests_per_minute": "requests_per_minute",
     "tokens_per_minute": "tokens_per_minute",
@@ -230,7 +239,7 @@ def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
         elif name in _POLICY:
             policy[name] = value
         elif name == "expires":
-            found[name] = None if value is None else _milliseconds(value.timestamp())
+            found[name] = None if value is None else _read_end(value)
         else:
             found[name] = value
     if limits:

@@ -439,23 +439,25 @@ class SpendRow(Struct, frozen=True, kw_only=True):
     """Answers whose tokens are estimates."""
 
 
-GROUPS = {"day": "day", "key": "coalesce(keys.name, spend.key_id)", "upstream": "upstream", "model": "model"}
+GROUPS = {"day": "day", "key": "key_id", "upstream": "upstream", "model": "model"}
+"""The columns of `spend` by which it can be grouped, by their public names."""
 
 
 def report_spend(since: str, until: str, by: Sequence[str], key: str | None = None) -> Operation[list[SpendRow]]:
     """Sums of the days from `since` to `until`, grouped by some of `GROUPS`; of one key by name or id, or of all."""
-    columns = [GROUPS[name] for name in by]
-    sums = [f"sum({name})" for name in _SUMS]
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
     condition, values = "day >= $1 AND day <= $2", [since, until]
     if key is not None:
-        condition += " AND (keys.name = $3 OR keys.id = $3)"
+        condition += " AND key_id IN (SELECT id FROM keys WHERE name = $3 OR id = $3)"
         values.append(key)
-    grouped = f" GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
-    rows = yield (
-        f"SELECT {', '.join([*columns, *sums])} FROM spend LEFT JOIN keys ON keys.id = spend.key_id "
-        f"WHERE {condition}{grouped}",
-        values,
-    )
+    columns = [GROUPS[name] for name in by]
+    grouped = f" GROUP BY {', '.join(columns)}" if columns else ""
+    selected = f"SELECT {', '.join([*columns, sums])} FROM spend WHERE {condition}{grouped}"
+    # Names are looked up for the sums: there may be millions of rows.
+    shown = ["coalesce(keys.name, key_id)" if name == "key" else name for name in by]
+    ordered = f" ORDER BY {', '.join(shown)}" if shown else ""
+    join = " LEFT JOIN keys ON keys.id = key_id" if "key" in by else ""
+    rows = yield f"SELECT {', '.join([*shown, *_SUMS])} FROM ({selected}) AS sums{join}{ordered}", values
     names = (*by, *_SUMS)
     fields: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows if row[len(by)] is not None]
     return [SpendRow(**{**each, **{name: int(each[name]) for name in _SUMS}}) for each in fields]
