@@ -112,9 +112,14 @@ class StreamTranslation:
         return self._client.usage
 
     @property
+    def usage_at_start(self) -> Usage | None:
+        """Token counts that the upstream has sent before the answer; those of the output are not final."""
+        return self._client.usage_at_start
+
+    @property
     def characters(self) -> int:
         """Characters of the answer so far."""
-        return self._client.characters
+        return self._client.characters + len(self._unread)
 
     @property
     def service_tier(self) -> str | None:
@@ -424,7 +429,7 @@ class StreamTranslation:
             if note_forwarded is not None:
                 note_forwarded(self._client.encoder, frame)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
-                self._client.listen(events)
+                self._client.add_forwarded(events)
                 written.append(forwarder.release(frame))
                 continue
             written.append(self._forward_frame(forwarder, frame, events))
@@ -459,7 +464,7 @@ class StreamTranslation:
             if isinstance(event, Open) and is_nameless(event.block):
                 event = Fault(malformed_call(NAMELESS))
             self._client.notice(event)
-            self._client.listen((event,))
+            self._client.add_forwarded((event,))
             if isinstance(event, Start):
                 # A frame that toolglot adds must have the id of the response and the client's name of the model.
                 for labelled in self._chain.label(event):

@@ -6,8 +6,9 @@ import json
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import time
@@ -17,7 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.server.gateway import Answer, Running, gateway
-from toolglot.config.schema import OidcConfig, ProxyConfig, TeamConfig
+from tests.waiting import FAILSAFE
+from toolglot.config.schema import OidcConfig, ProxyConfig, ServerConfig, TeamConfig
 
 REDIRECT = "https://box.example/auth/callback"
 SESSION = "__Host-toolglot="
@@ -294,3 +296,40 @@ def test_a_proxy_names_people_only_with_its_secret_from_its_own_address(
     running, is_trusted = behind_proxy
     answer = running.call("GET", "/admin/v1/keys", headers=headers)
     assert answer.status == (200 if is_right and is_trusted else 401)
+
+
+def status_of(running: Running, method: str, headers: list[tuple[str, str]]) -> int:
+    with closing(HTTPConnection("127.0.0.1", running.port, timeout=FAILSAFE)) as connection:
+        connection.putrequest(method, "/admin/v1/keys")
+        for name, value in headers:
+            connection.putheader(name, value)
+        connection.putheader("content-length", "0")
+        connection.endheaders()
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize(
+    "twin", ["x-forwarded-email", "x-forwarded-groups", "x-toolglot-proxy-secret", "x_forwarded_groups"]
+)
+def test_a_header_of_the_proxy_that_comes_twice_names_nobody(behind_proxy: tuple[Running, bool], twin: str) -> None:
+    """A client has sent one of them, and the proxy has added its own."""
+    running, is_trusted = behind_proxy
+    right = list(PROVEN.items())
+    value = PROVEN[twin.replace("_", "-")]
+    assert status_of(running, "GET", right) == (200 if is_trusted else 401)
+    assert status_of(running, "GET", [(twin, value), *right]) == 401
+
+
+@pytest.mark.parametrize("origin", ["https://chat.example", "https://box.example"])
+def test_a_page_of_another_site_cannot_use_a_person_that_the_proxy_names(tmp_path: Path, origin: str) -> None:
+    """The configuration allows the page to call models, with keys. The proxy adds the person to every request."""
+    team = TeamConfig(
+        enabled=True,
+        database=str(tmp_path / "team.sqlite3"),
+        admin_groups=("platform",),
+        proxy=ProxyConfig(secret=SECRET, peers=("127.0.0.0/8",)),
+    )
+    with gateway(team=team, server=ServerConfig(hosts=("box.example",), origins=("https://chat.example",))) as running:
+        sent = {**PROVEN, "host": "box.example", "origin": origin}
+        answer = running.call("POST", "/admin/v1/keys", b'{"name":"x"}', headers=sent)
+        assert answer.status == (201 if origin == "https://box.example" else 401)

@@ -98,7 +98,8 @@ def resolve_allowed(gateway: Gateway, caller: Caller, model: str) -> tuple[Targe
     if caller.account is None:
         return targets
     key, first = caller.account.key, targets[0]
-    if not key.policy.allows_model((model, f"{first.upstream}/{first.model}")):
+    # `first.asked` is the name without what clients add to it (`[1m]`, `models/`, `:latest`).
+    if not key.policy.allows_model((first.asked, f"{first.upstream}/{first.model}")):
         message = f"The key {key.name} may not use the model {model[:MAX_NAME]!r}"
         raise FailedError(ApiError(kind="permission", code="model_not_allowed", param="model", message=message))
     allowed = tuple(target for target in targets if key.policy.allows_upstream(target.upstream))

@@ -55,6 +55,7 @@ def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
 async def show_model(service: Service, incoming: AsgiRequest, match: Match) -> None:
     listing = find(find_client_dialect(incoming, match)).listing
     name = match.values.get("model") or listing.decode_name(await incoming.body())
+    resolve_allowed(incoming.gateway, incoming.caller, name)
     await incoming.reply(200, JSON, listing.encode_model(incoming.gateway.catalog.model(name)))
 
 
@@ -127,6 +128,7 @@ async def check_model(service: Service, incoming: AsgiRequest, match: Match) -> 
     if not name:
         message = "The query parameter `name` is missing: /debug/model?name=MODEL"
         raise FailedError(ApiError(kind="bad_request", code="missing_parameter", param="name", message=message))
+    resolve_allowed(incoming.gateway, incoming.caller, name)
     checked = await models.check_model(incoming.gateway, name)
     hidden = (*incoming.gateway.secrets, *incoming.credentials)
     await incoming.reply(200, JSON, json.encode(hide_in_json(to_builtins(checked), hidden)))

@@ -40,6 +40,7 @@ from toolglot.wire import json
 _JSON = {"content-type": "application/json"}
 _PAGE = 100
 _MOST_ROWS = 1000
+_MOST_DIGITS = 19
 _STATUSES = {"key_not_found": 404, "name_taken": 409, "key_revoked": 409}
 
 
@@ -98,7 +99,7 @@ async def _read(incoming: AsgiRequest, decoder: msgspec.json.Decoder[Any]) -> An
 
 def _count(incoming: AsgiRequest, name: str, default: int, most: int) -> int:
     text = incoming.query.get(name, str(default))
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= most:
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS or not 1 <= int(text) <= most:
         message = f"{name}: expected a number from 1 to {most}"
         raise FailedError(ApiError(kind="bad_request", code="bad_parameter", param=name, message=message))
     return int(text)

@@ -15,7 +15,7 @@ from secrets import token_urlsafe
 from time import time
 from urllib.parse import parse_qsl
 
-from toolglot.config.schema import OidcConfig
+from toolglot.config.schema import OidcConfig, ProxyConfig
 from toolglot.errors import ApiError
 from toolglot.gateway.errors import FailedError
 from toolglot.server.asgi_request import AsgiRequest
@@ -41,7 +41,10 @@ _SAFE = ("GET", "HEAD")
 async def find_person(team: Team, incoming: AsgiRequest) -> Operator | None:
     """Find the person who sent a request: by the header of a trusted proxy, or by a session. Raises `StoreError`."""
     config = team.config
-    if (proxy := config.proxy) is not None and people.is_trusted_peer(incoming.peer, proxy.peers):
+    if incoming.method not in _SAFE and "origin" in incoming.headers and not _is_same_site(incoming):
+        return None  # a browser sends a session, and a proxy adds a name, to requests of any page
+    proxy = config.proxy
+    if proxy is not None and people.is_trusted_peer(incoming.peer, proxy.peers) and not _has_twins(incoming, proxy):
         name = people.name_in_header(incoming.headers, proxy.header, proxy.secret_header, proxy.secret)
         groups = people.groups_in_header(incoming.headers.get(proxy.groups_header, ""))
         role = people.role_of(groups, config.admin_groups, config.viewer_groups)
@@ -54,6 +57,14 @@ async def find_person(team: Team, incoming: AsgiRequest) -> Operator | None:
         return None
     found = await team.database.run(partial(sql.find_session, _hash(token), round(time() * 1000)), writes=False)
     return None if found is None else Operator(found[0], "admin" if found[1] == "admin" else "viewer")
+
+
+def _has_twins(incoming: AsgiRequest, proxy: ProxyConfig) -> bool:
+    """Whether a header of the proxy comes twice, maybe with underscores, which some servers treat as the same header
+    (CVE-2025-64484): a client may have sent one of them."""
+    ours = {proxy.header, proxy.groups_header, proxy.secret_header}
+    names = [name.decode("latin-1").lower().replace("_", "-") for name, _ in incoming.scope["headers"]]
+    return any(names.count(name) > 1 for name in ours)
 
 
 def _is_same_site(incoming: AsgiRequest) -> bool:

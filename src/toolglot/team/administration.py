@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -101,39 +101,35 @@ class Administrator(Struct, frozen=True, eq=False):
 
     async def change(self, name: str, changes: KeyChanges, now: float) -> ApiKey:
         """Change fields of a key, by name or id."""
-        before = await self.find(name)
-        fields = _fields(before, changes)
-        if (new := fields.get("name", before.name)) != before.name:
-            _check_name(new)
-            if await self.database.run(partial(sql.find_key, new), writes=False) is not None:
-                raise AdministrationError("name_taken", f"a key named {new!r} already exists")
-        return await self._change(before.id, fields, now, "key.change")
+        if isinstance(changes.name, str):
+            _check_name(changes.name)
+        return await self._change(name, lambda key: _fields(key, changes), now, "key.change")
 
     async def set_status(self, name: str, status: KeyStatus, now: float) -> ApiKey:
         """Suspend, resume or revoke a key. A revoked key stays revoked."""
-        key = await self.find(name)
-        if key.status == "revoked" and status != "revoked":
-            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+
+        def find_changes(key: ApiKey) -> dict[str, Any]:
+            if status != "revoked":
+                _refuse_revoked(key)
+            return {"status": status}
+
         action = {"active": "key.resume", "suspended": "key.suspend", "revoked": "key.revoke"}[status]
-        return await self._change(key.id, {"status": status}, now, action)
+        return await self._change(name, find_changes, now, action)
 
     async def rotate(self, name: str, now: float, overlap: float = OVERLAP) -> CreatedKey:
         """Give a key a new secret. The old ones remain valid for `overlap` seconds."""
-        key = await self.find(name)
-        if key.status == "revoked":
-            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
         secret, at = generate_secret(), _milliseconds(now)
-        kept = self._secret(secret, key.id, at)
-        rotated = await self.database.run(
-            partial(sql.rotate_key, key.id, kept, at + _milliseconds(overlap), self.actor)
-        )
-        return CreatedKey(rotated or key, secret)
+        kept, until = self._secret(secret, name, at), at + _milliseconds(overlap)
+        rotated = await self._run(partial(sql.rotate_key, name, _refuse_revoked, kept, until, self.actor))
+        if rotated is None:
+            raise _not_found(name)
+        return CreatedKey(rotated, secret)
 
     async def find(self, name: str) -> ApiKey:
         """Find a key by its name or id. Raises `AdministrationError` if there is none."""
         key = await self.database.run(partial(sql.find_key, name), writes=False)
         if key is None:
-            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+            raise _not_found(name)
         return key
 
     async def list_keys(self, after: str = "", limit: int = 1000) -> list[tuple[ApiKey, list[KeySecret]]]:
@@ -145,15 +141,45 @@ class Administrator(Struct, frozen=True, eq=False):
     async def secrets(self, key: ApiKey) -> list[KeySecret]:
         return (await self.database.run(partial(sql.list_secrets, [key.id]), writes=False))[key.id]
 
-    async def _change(self, name: str, fields: dict[str, Any], now: float, action: str) -> ApiKey:
-        change = partial(sql.change_key, name, fields, _milliseconds(now), self.actor, action)
-        changed = await self.database.run(change)
+    async def _change(
+        self, name: str, find_changes: Callable[[ApiKey], dict[str, Any]], now: float, action: str
+    ) -> ApiKey:
+        change = partial(sql.change_key, name, find_changes, _milliseconds(now), self.actor, action)
+        changed = await self._run(change)
         if changed is None:
-            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+            raise _not_found(name)
         return changed
+
+    async def _run(self, begin: Callable[[], sql.Operation[ApiKey | None]]) -> ApiKey | None:
+        """Run an operation that may be refused. What refuses it is its result: the database reports other exceptions as
+        its own failures."""
+
+        def run() -> sql.Operation[ApiKey | AdministrationError | None]:
+            try:
+                return (yield from begin())
+            except sql.NameTakenError as error:
+                return AdministrationError("name_taken", f"there is a key {str(error)!r} already")
+            except AdministrationError as error:
+                return error
+
+        found = await self.database.run(run)
+        if isinstance(found, AdministrationError):
+            raise found
+        return found
 
     def _secret(self, secret: str, key: str, at: int) -> KeySecret:
         return KeySecret(hash=hash_secret(secret, self.pepper), key_id=key, prefix=prefix_of(secret), created=at)
+
+
+def _not_found(name: str) -> AdministrationError:
+    return AdministrationError("key_not_found", f"there is no key {name!r}")
+
+
+def _refuse_revoked(key: ApiKey) -> dict[str, Any]:
+    """Changes nothing, unless the key is revoked."""
+    if key.status == "revoked":
+        raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+    return {}
 
 
 def _milliseconds(seconds: float) -> int:
@@ -175,6 +201,15 @@ def _check_name(name: str) -> None:
 def _check_end(key: ApiKey, now: int) -> None:
     if key.expires is not None and key.expires <= now:
         raise AdministrationError("bad_expiry", "the expiry is in the past")
+
+
+def _read_end(value: datetime) -> int:
+    """Milliseconds. Times that not every time zone can show are refused: such a key could not be listed."""
+    if value.tzinfo is None:
+        raise AdministrationError("bad_expiry", "expires: a time zone is missing, for example Z")
+    if not 1970 < value.year < 9999:
+        raise AdministrationError("bad_expiry", "expires: expected a year from 1971 to 9998")
+    return _milliseconds(value.timestamp())
 
 
 _LIMITS = {
@@ -204,7 +239,7 @@ def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
         elif name in _POLICY:
             policy[name] = value
         elif name == "expires":
-            found[name] = None if value is None else _milliseconds(value.timestamp())
+            found[name] = None if value is None else _read_end(value)
         else:
             found[name] = value
     if limits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import time
@@ -128,13 +128,20 @@ class KeyDirectory:
         else:
             version, changed = await self._database.run(partial(sql.changed_keys, self._version), writes=False)
             if version != self._version:
-                self._version = version
+                before, self._version = self._version, version
                 self._unknown.clear()
-                for digest in [digest for key in changed for digest in self._hashes.get(key, ())]:
-                    found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
-                    if found is not None:
-                        self._keep(digest, found)
+                try:
+                    await self._read_again(changed)
+                except BaseException:
+                    self._version = before  # else these changes would never be read
+                    raise
         self._checked = self._now()
+
+    async def _read_again(self, keys: Iterable[str]) -> None:
+        for digest in [digest for key in keys for digest in self._hashes.get(key, ())]:
+            found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
+            if found is not None:
+                self._keep(digest, found)
 
     def may_continue(self, account: Account) -> bool:
         """Whether a request of this account may make another call, even if the key has changed since."""

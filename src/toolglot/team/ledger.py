@@ -8,10 +8,12 @@ that is saved twice counts once.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -49,20 +51,32 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = self._open()
         self.size = 0
 
     def _open(self) -> IO[bytes]:
-        name = self._folder / f"{os.getpid()}-{token_hex(4)}{_SUFFIX}"
-        file = os.fdopen(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600), "wb", buffering=0)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return file
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        while True:
+            name = self._folder / f"{os.getpid()}-{token_hex(4)}{_SUFFIX}"
+            file = os.fdopen(
+                os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600), "wb", buffering=0
+            )
+            # Until it is locked, another process may take it for one that is left, and remove it.
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(file.fileno()).st_nlink:
+                    return file
+            except BlockingIOError:
+                pass
+            file.close()
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Append rows. They survive the process once this returns. Raises `OSError`."""
+        """Append all rows or none. They survive the process once this returns. Raises `OSError`."""
         data = b"".join(b"%b\n" % _encoder.encode(row) for row in rows)
-        self._file.write(data)
+        written = self._file.write(data) or 0
+        if written < len(data):  # a part of a row would also spoil the next one
+            self._file.truncate(self.size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.size += len(data)
 
     def clear(self) -> None:
@@ -71,13 +85,18 @@ class Spool:
         self.size = 0
 
     def rotate(self) -> IO[bytes]:
-        """Start a new file. Returns the previous one, for `drop` once its rows are saved."""
-        before, self._file, self.size = self._file, self._open(), 0
+        """Start a new file. Returns the previous one, for `drop` once its rows are saved. Raises `OSError`."""
+        opened = self._open()
+        before, self._file, self.size = self._file, opened, 0
         return before
 
     def drop(self, file: IO[bytes]) -> None:
-        os.unlink(_name_of(self._folder, file))
-        file.close()
+        """Remove a file of this process, unless somebody else has removed it."""
+        try:
+            if (name := _name_of(self._folder, file)) is not None:
+                name.unlink(missing_ok=True)
+        finally:
+            file.close()
 
     def close(self) -> None:
         """Close the file, and remove it if it is empty. Otherwise the next process saves its rows."""
@@ -94,12 +113,18 @@ class Spool:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     yield path, list(_read_rows(path, file.read()))
             except (BlockingIOError, FileNotFoundError):
-                continue  # its process is alive, or another process was faster
+                continue  # its process is alive, or another one was faster
+            except OSError as error:
+                log.warning("%s cannot be read, so its usage is not saved: %s", path, error.strerror)
 
 
-def _name_of(folder: Path, file: IO[bytes]) -> Path:
-    wanted = os.fstat(file.fileno()).st_ino
-    return next(path for path in folder.glob(f"*{_SUFFIX}") if path.stat().st_ino == wanted)
+def _name_of(folder: Path, file: IO[bytes]) -> Path | None:
+    wanted = os.fstat(file.fileno())
+    for path in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), wanted):
+                return path
+    return None
 
 
 def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
@@ -155,7 +180,7 @@ class Ledger:
                 if self._is_failing:
                     log.info("usage is saved to the team database again")
                 self._is_failing = False
-            except StoreError as error:
+            except (StoreError, OSError) as error:
                 if not self._is_failing:
                     log.warning("usage cannot be saved to the team database now; retrying: %s", error)
                 self._is_failing = True
@@ -163,9 +188,9 @@ class Ledger:
             await asyncio.sleep(FLUSH_SECONDS)
 
     async def flush(self) -> None:
-        """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`."""
+        """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`, or `OSError` for the spool."""
         rows, self._pending = self._pending, []
-        before = self._spool.rotate() if self._spool.size > MOST_BYTES else None
+        before = self._begin_file() if self._spool.size > MOST_BYTES else None
         try:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
@@ -180,6 +205,14 @@ class Ledger:
         elif not self._pending:
             self._spool.clear()
         await self._rebase()
+
+    def _begin_file(self) -> IO[bytes] | None:
+        """Begin another spool file. Returns the one before; None if there can be no other one now."""
+        try:
+            return self._spool.rotate()
+        except OSError as error:
+            log.warning("usage stays in a spool file that is too large: %s", error.strerror)
+            return None
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
@@ -207,6 +240,9 @@ class Ledger:
     async def close(self) -> None:
         try:
             await self.flush()
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             log.warning("usage is kept on disk until a gateway starts again: %s", error)
-        self._spool.close()
+        try:
+            self._spool.close()
+        except OSError as error:
+            log.warning("a spool file cannot be removed: %s", error.strerror)

@@ -8,11 +8,11 @@ converted.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from toolglot.team.keys import ApiKey, KeyPolicy, KeySecret
 from toolglot.team.schema import MIGRATIONS, READABLE_FROM
@@ -49,6 +49,10 @@ class FoundKey(Struct, frozen=True):
 
 class NewerSchemaError(Exception):
     """A later version of toolglot has changed the database, and this version cannot work with it."""
+
+
+class NameTakenError(Exception):
+    """Another key has this name."""
 
 
 # Migrations
@@ -186,13 +190,23 @@ def changed_keys(after: int) -> Operation[tuple[int, list[str]]]:
     return max((int(row[1]) for row in rows), default=after), [row[0] for row in rows]
 
 
-def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: str) -> Operation[ApiKey | None]:
-    """Change fields of a key, by name or id. Returns the changed key, or None if no key has this name."""
+def change_key(
+    name: str, find_changes: Callable[[ApiKey], dict[str, Any]], at: int, actor: str, action: str
+) -> Operation[ApiKey | None]:
+    """Change fields of a key, by name or id. `find_changes` gets the key as it is now, in the same transaction, so that
+    no change is lost that is made meanwhile. It may raise what refuses the change. Returns the changed key; None if
+    there is none.
+
+    Raises:
+        NameTakenError: another key has the new name.
+    """
+    version = yield from _next("key_version")  # first: it makes other writers wait, so the key cannot change below
     before = yield from find_key(name)
     if before is None:
         return None
-    version = yield from _next("key_version")
-    after = msgspec.structs.replace(before, **changes, version=version)
+    after = msgspec.structs.replace(before, **find_changes(before), version=version)
+    if after.name != before.name and (yield "SELECT id FROM keys WHERE name = $1", (after.name,)):
+        raise NameTakenError(after.name)
     yield (
         "UPDATE keys SET name = $2, owner = $3, team = $4, tags = $5, policy = $6, status = $7, expires = $8, "
         "version = $9 WHERE id = $1",
@@ -212,9 +226,12 @@ def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: 
     return after
 
 
-def rotate_key(name: str, secret: KeySecret, until: int, actor: str) -> Operation[ApiKey | None]:
-    """Add a secret to a key. Other secrets stay valid until the given time, or until they expire."""
-    key = yield from change_key(name, {}, secret.created, actor, "key.rotate")
+def rotate_key(
+    name: str, check: Callable[[ApiKey], dict[str, Any]], secret: KeySecret, until: int, actor: str
+) -> Operation[ApiKey | None]:
+    """Add a secret to a key. Its other secrets remain valid until the given time, or until their own end. `check` may
+    raise what refuses it."""
+    key = yield from change_key(name, check, secret.created, actor, "key.rotate")
     if key is None:
         return None
     yield (
@@ -281,6 +298,11 @@ def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[Au
 # Usage and spend
 
 
+MOST = 2**53
+"""Greatest amount of a row. Databases refuse greater numbers than 64 bits, and sums need room."""
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+
+
 class UsageRow(Struct, frozen=True, kw_only=True):
     """Usage of one model answer. The token counts do not overlap."""
 
@@ -292,12 +314,12 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     """The day of the reservation (UTC), whose budget the answer counts toward."""
     upstream: str
     model: str
-    fresh_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_long_tokens: int = 0
-    output_tokens: int = 0
-    nano_usd: int | None = None
+    fresh_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cache_write_long_tokens: Count = 0
+    output_tokens: Count = 0
+    nano_usd: Count | None = None
     """None if the price is unknown."""
     estimated: bool = False
     """The counts are estimates: the answer was cut off, or the upstream reports no counts."""
@@ -420,23 +442,25 @@ class SpendRow(Struct, frozen=True, kw_only=True):
     """Answers whose tokens are estimates."""
 
 
-GROUPS = {"day": "day", "key": "coalesce(keys.name, spend.key_id)", "upstream": "upstream", "model": "model"}
+GROUPS = {"day": "day", "key": "key_id", "upstream": "upstream", "model": "model"}
+"""The columns of `spend` by which it can be grouped, by their public names."""
 
 
 def report_spend(since: str, until: str, by: Sequence[str], key: str | None = None) -> Operation[list[SpendRow]]:
     """Sum the usage from `since` to `until`, grouped by fields of `GROUPS`. `key` selects one key by name or id."""
-    columns = [GROUPS[name] for name in by]
-    sums = [f"sum({name})" for name in _SUMS]
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
     condition, values = "day >= $1 AND day <= $2", [since, until]
     if key is not None:
-        condition += " AND (keys.name = $3 OR keys.id = $3)"
+        condition += " AND key_id IN (SELECT id FROM keys WHERE name = $3 OR id = $3)"
         values.append(key)
-    grouped = f" GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
-    rows = yield (
-        f"SELECT {', '.join([*columns, *sums])} FROM spend LEFT JOIN keys ON keys.id = spend.key_id "
-        f"WHERE {condition}{grouped}",
-        values,
-    )
+    columns = [GROUPS[name] for name in by]
+    grouped = f" GROUP BY {', '.join(columns)}" if columns else ""
+    selected = f"SELECT {', '.join([*columns, sums])} FROM spend WHERE {condition}{grouped}"
+    # Names are looked up for the sums: there may be millions of rows.
+    shown = ["coalesce(keys.name, key_id)" if name == "key" else name for name in by]
+    ordered = f" ORDER BY {', '.join(shown)}" if shown else ""
+    join = " LEFT JOIN keys ON keys.id = key_id" if "key" in by else ""
+    rows = yield f"SELECT {', '.join([*shown, *_SUMS])} FROM ({selected}) AS sums{join}{ordered}", values
     names = (*by, *_SUMS)
     fields: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows if row[len(by)] is not None]
     return [SpendRow(**{**each, **{name: int(each[name]) for name in _SUMS}}) for each in fields]

@@ -14,14 +14,13 @@ from time import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolglot.errors import ApiError, RateLimit
 from toolglot.gateway.commands import Flow, Steps
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import NANO, Charge
-from toolglot.ir import Usage
+from toolglot.ir import COUNTS, Usage, replace
 from toolglot.missing_usage import CHARACTERS_PER_TOKEN
 from toolglot.prices import billed_tokens, ceiling_of, cost_of
 from toolglot.routing import Target
@@ -30,7 +29,7 @@ from toolglot.streaming import StreamTranslation
 from toolglot.team.counters import Demand, Exceeded, Hold, Spent
 from toolglot.team.directory import Account
 from toolglot.team.keys import KeyLimits
-from toolglot.team.sql import UsageRow
+from toolglot.team.sql import MOST, UsageRow
 from toolglot.upstream.pricing import Pricing
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ _WORDS = {
     "nano_usd_per_day": "USD per day",
     "nano_usd_per_month": "USD per month",
 }
+_MOST_TOKENS = 10**9
+"""Most tokens that one answer can have used. An upstream that reports more counts wrong."""
 _NO_LIMITS = KeyLimits()
 _AWAY = ApiError(
     kind="overloaded",
@@ -141,10 +142,9 @@ class RequestMeter(Struct, eq=False):
             return refusal
         used = Spent(0, 0)
         if record.charges:
-            used = Spent(
-                sum(_tokens_of(charge.usage) for charge in record.charges),
-                sum(charge.cost or 0 for charge in record.charges),
-            )
+            counted = [charge for charge in record.charges if _is_plausible(charge.usage)]
+            tokens = sum(_tokens_of(charge.usage) for charge in counted)
+            used = Spent(tokens, sum(charge.cost or 0 for charge in counted))
         costs_money = self.pricing.find(upstream, model).is_due
         shared = self.team.shared
         if shared is None or not shared.has(hold):
@@ -203,9 +203,9 @@ class RequestMeter(Struct, eq=False):
             model = record.upstream_model or self.target.model
             charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
         for attempt, charge in enumerate(charges, 1):
-            usage = charge.usage
+            usage = charge.usage if _is_plausible(charge.usage) else None
             counts = None if usage is None else billed_tokens(usage)
-            nano, is_estimated = charge.cost, counts is None
+            nano, is_estimated = None if counts is None else charge.cost, counts is None
             if usage is None or counts is None:
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
@@ -227,15 +227,19 @@ class RequestMeter(Struct, eq=False):
                 cache_write_tokens=counts.written,
                 cache_write_long_tokens=counts.written_long,
                 output_tokens=counts.output,
-                nano_usd=nano,
+                nano_usd=None if nano is None else min(nano, MOST),
                 estimated=is_estimated,
             )
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
         """Estimate missing counts: the answer was cut off, or the upstream reports no counts."""
+        stream, characters = context.stream, context.record.bytes_out
+        if isinstance(stream, StreamTranslation):
+            characters = stream.characters
+            if usage is None and (begun := stream.usage_at_start) is not None and _is_plausible(begun):
+                # Servers send 0 if they do not know the input yet. The output's count is that of its first token.
+                usage = replace(begun, input_tokens=begun.input_tokens or None, output_tokens=None)
         usage = Usage() if usage is None else usage
-        stream = context.stream
-        characters = stream.characters if isinstance(stream, StreamTranslation) else context.record.bytes_out
         output = -(-characters // CHARACTERS_PER_TOKEN)
         return Usage(
             input_tokens=estimate_input(self.received) if usage.input_tokens is None else usage.input_tokens,
@@ -297,6 +301,11 @@ def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
 
 def _tokens_of(usage: Usage | None) -> int:
     return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _is_plausible(usage: Usage | None) -> bool:
+    """Whether an upstream can have counted this. A wrong number must not use up a budget, or break the database."""
+    return usage is None or all((getattr(usage, name) or 0) <= _MOST_TOKENS for name in COUNTS)
 
 
 def _has_output(context: FlowContext) -> bool:
