@@ -120,7 +120,7 @@ class Citation(Node, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, gc=False):
-    """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
+    """The source of media. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
 
     kind: Literal["base64", "url", "file", "text"]
     data: str
@@ -345,7 +345,7 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 def usage_after(whole: Usage | None, first: Usage | None) -> Usage | None:
-    """The usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
+    """Return the usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
     if whole is None or first is None:
         return whole
     counts: dict[str, Any] = {}

@@ -46,7 +46,7 @@ def is_one_of(*values: str) -> Callable[[object], bool]:
 
 
 def is_list_of_texts(kind: str) -> Callable[[object], bool]:
-    """A list of `{"type": kind, "text": …}`, as reasoning items hold them."""
+    """Whether a value is a list of `{"type": kind, "text": …}`, as in reasoning items."""
 
     def is_text_part(part: object) -> bool:
         has_members = isinstance(part, dict) and part.keys() == {"type", "text"}

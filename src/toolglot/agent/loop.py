@@ -108,9 +108,9 @@ class ToolLoop:
         self.left_out: list[ToolCall] = []
         """Calls to served tools that did not run, because the model was cut off or had no round left."""
         self.asks = False
-        """The client approves calls: its own history contains what the model must get again."""
+        """The client approves calls, so its own history contains the data that the model needs again."""
         self.progress: LoopProgress | None = None
-        """Set once calls have been run, until the last round has ended."""
+        """Set after calls have run, until the last round has ended."""
 
     @property
     def seen(self) -> tuple[Block, ...]:
@@ -168,9 +168,10 @@ class ToolLoop:
         unapproved: Sequence[ServedCall] = (),
         earlier: LoopProgress | None = None,
     ) -> LoopSteps[None]:
-        """The whole answer. `approved` are calls without results at the end of the request, which are run before the
-        model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
-        with; `earlier` is the progress of an answer to the same request that failed."""
+        """Yield the steps of the whole answer. `approved` are calls without results at the end of the request, which
+        run before the model call. `unapproved` are those with an invalid approval. `first` are the first blocks of the
+        answer. `earlier` is the progress of a failed answer to the same request.
+        """
         request = self._with_tools(request)
         asked = len(request.messages)
         self._merge.insert(tuple(unfold_content(first)), {})
@@ -203,7 +204,7 @@ class ToolLoop:
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
 
     def _resume(self, request: Request, earlier: LoopProgress) -> Request:
-        """Return the request with what an earlier answer to it has done. This answer begins with the same content."""
+        """Return the request with the progress of an earlier answer to it. This answer begins with the same content."""
         self._merge.insert(tuple(unfold_content(earlier.shown)), {})
         self.asks, self.rounds = earlier.asks, [*earlier.messages]
         return replace(_without_forced_choice(request), messages=(*request.messages, *earlier.messages))

@@ -42,7 +42,7 @@ _METHODS: Mapping[str, Callable[[Result], Result]] = {"tools/call": _wrap_call, 
 
 
 def open_envelope(meta: Any) -> Any:
-    """Return what was wrapped in the `_meta` of a result; None if nothing was."""
+    """Return the value that is wrapped in the `_meta` of a result; None if there is none."""
     return meta.get(_KEY) if isinstance(meta, dict) else None
 
 

@@ -74,9 +74,9 @@ class ChatConversation:
 def complete_results(
     messages: Sequence[Message], results: Sequence[ToolResult] = (), rest: str = "", why: str = NO_TOOL
 ) -> list[Message]:
-    """Return what is kept of an answer: every call has a result, so that any model accepts it. `results` are those that
-    arrived before the answer broke off, `rest` is the text of an unfinished round, and `why` explains calls without a
-    result.
+    """Return the stored part of an answer: every call has a result, so that any model accepts it. `results` are those
+    that arrived before the answer broke off, `rest` is the text of an unfinished round, and `why` explains calls
+    without a result.
     """
     known = {result.call_id: result for result in results}
     kept: list[Message] = []

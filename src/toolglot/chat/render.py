@@ -1,6 +1,5 @@
-"""Render streamed Markdown for a terminal: each character is written once, and nothing is ever repainted.
-
-`MarkdownRenderer.feed` returns what to write next. The total output does not depend on how the text is split.
+"""Render streamed Markdown for a terminal: each character is written once, and nothing is repainted.
+`MarkdownRenderer.feed` returns the next text to write. The total output does not depend on how the text is split.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class MarkdownRenderer:
         """Part of the current line has been written."""
 
     def feed(self, text: str) -> str:
-        """Return what can be written now."""
+        """Return the text that can be written now."""
         self._take(self._safe.feed(text))
         return self._take_output()
 

@@ -71,8 +71,9 @@ _STRING_OR_SPACE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[ \t\r\n]+', re.DOTALL
 
 
 def _arguments(call: ServedCall) -> str:
-    """Return all of the arguments, as they are run. White space between the parts of JSON is normalized; strings stay
-    unchanged, and nothing is left out."""
+    """Return all of the arguments, as the tool gets them. White space between the parts of JSON is normalized; strings
+    stay unchanged, and nothing is left out.
+    """
     return reveal_all(
         _STRING_OR_SPACE.sub(lambda found: found[0] if found[0][0] == '"' else " ", call.arguments)
     ).strip()
@@ -129,7 +130,7 @@ def server_lines(
 
 
 def receipt_lines(lines: Sequence[ReceiptLine], exchanges: int) -> list[StyledLine]:
-    """Describe what the exchanges of one answer lost or changed."""
+    """Describe the losses and changes of the exchanges of one answer."""
     if not exchanges:
         return [StyledLine("No request has been sent yet.")]
     if not lines:

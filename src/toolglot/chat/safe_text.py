@@ -1,7 +1,7 @@
 """Make text of models, tools and servers safe for the terminal that shows it.
 
 Escape sequences are removed completely; so are other control characters and characters that change the writing
-direction (which make text look different from what it is).
+direction (which can disguise text).
 
 A text that needs approval must stay complete: `reveal_all` spells out its invisible characters.
 """

@@ -112,7 +112,7 @@ class ChatSession:
         self._exchanges = 0
         self._told: set[str] = set()
 
-    # ── what can be known ──
+    # ── queries ──
 
     def place(self, model: str | None = None) -> ModelTarget:
         """Return the target of a model's name. Raises `UnknownModelError`."""
@@ -137,7 +137,7 @@ class ChatSession:
         """Losses of the last answer, for users who cannot ask for its receipt."""
         return render_events.receipt_lines(self._receipt.losses, self._exchanges) if self._receipt.losses else []
 
-    # ── what can be done ──
+    # ── actions ──
 
     def switch(self, model: str) -> ModelTarget:
         """Switch to another model. Raises `UnknownModelError`."""

@@ -1,5 +1,6 @@
-"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file, or convert another
-gateway's. All offline."""
+"""`toolglot config`: check a file, print the schema, explain the route of a model name, create a file, or convert the
+file of another gateway. All offline.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +134,7 @@ def init(file: Path) -> None:
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write this file. Default: standard output.")
 def import_(file: Path, gateway: Gateway | None, output: Path | None) -> None:
-    """Convert FILE, a configuration of LiteLLM or claude-code-router. Reports what could not be taken over.
+    """Convert FILE, a configuration of LiteLLM or claude-code-router. Reports settings that it cannot import.
 
     Credentials are not copied: the file refers to environment variables, which are listed.
     """
@@ -151,7 +152,7 @@ def import_(file: Path, gateway: Gateway | None, output: Path | None) -> None:
         click.echo(f"toolglot: {visible(str(problem))}", err=True)
     counts = f"{count_noun(imported.upstreams, 'upstream')}, {count_noun(imported.models, 'model name')}"
     rest = count_noun(len(imported.reports), "setting")
-    click.echo(f"{visible(str(output or file))}: {counts}; {rest} not taken over, or changed", err=True)
+    click.echo(f"{visible(str(output or file))}: {counts}; {rest} changed or not imported", err=True)
     if imported.variables:
         click.echo(f"environment variables that it needs: {', '.join(imported.variables)}", err=True)
 

@@ -1,4 +1,4 @@
-"""Explain what is wrong with an input.
+"""Explain the problem with an input.
 
 The core reports where a document violates its dialect's rules. A person at the command line has more often given the
 wrong file: an empty one, a stream instead of a response, another API's request. That is detected here.
@@ -112,7 +112,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def is_stream(data: bytes) -> bool:
-    """Tell whether it begins like a stream of events."""
+    """Return whether it begins like a stream of events."""
     return data.lstrip().startswith(_FIELDS)
 
 

@@ -62,7 +62,7 @@ def read_document(path: Path, kind: str, dialect: str = "") -> bytes:
     data = data.removeprefix(BYTE_ORDER_MARK)
     if is_not_json(dialect, kind):
         return data
-    # The body of an error may be anything: a proxy's page, or nothing at all.
+    # The body of an error may be anything: a proxy's page, or nothing.
     if kind != "error" and (why := not_a_document(data, kind)):
         exit_unreadable(path, why)
     return data

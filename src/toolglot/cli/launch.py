@@ -221,7 +221,7 @@ def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str])
 
 
 def _tell_losses(place: GatewayAddress) -> None:
-    """Report what was lost while the agent ran: the receipts end with the gateway."""
+    """Report the losses during the agent's run, because the receipts end with the gateway."""
     _, told = fetch_json(place, "/debug/receipts")
     receipts = told.get("receipts", ()) if isinstance(told, Mapping) else ()
     lost = [

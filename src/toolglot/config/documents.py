@@ -68,10 +68,10 @@ def parse_document(data: bytes, file: str) -> Document:
 
 
 def decode_text(data: bytes, file: str, limit: int = MAX_BYTES) -> str:
-    """The text of a file.
+    """Decode the text of a file.
 
     Raises:
-        ConfigError: it is too long, or no text.
+        ConfigError: it is too long, or not text.
     """
     if len(data) > limit:
         raise ConfigError([Problem(file=file, message=f"more than {limit} bytes: too large for a configuration")])

@@ -18,7 +18,8 @@ class FileWatch:
         self._files = {path: _WatchedFile(path) for path in paths}
 
     def changed(self) -> bool:
-        """Return True once for each change of content. A file that is missing for a moment has not changed."""
+        """Return True once for each change of content. A file that is missing or empty for a moment has not changed:
+        many editors write into a file that they have emptied."""
         changed = [file.changed() for file in self._files.values()]  # all of them are looked at
         return any(changed)
 
@@ -53,6 +54,7 @@ class _WatchedFile:
 
     def _read(self) -> bytes | None:
         try:
-            return hashlib.sha256(self.path.read_bytes()).digest()
+            content = self.path.read_bytes()
         except OSError:
             return None
+        return hashlib.sha256(content).digest() if content else None

@@ -69,7 +69,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return the schema as it is published."""
+    """Return the published form of the schema."""
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 

@@ -343,17 +343,67 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A proxy that signs people in, and sends their names. Its headers count only in requests from its own address that
+    carry the shared secret."""
+
+    secret: Secret
+    """Secret that the proxy sends in `secret_header`."""
+    peers: tuple[Name, ...] = ("127.0.0.1", "::1")
+    """Addresses or networks of the proxy."""
+    secret_header: Name = "x-toolglot-proxy-secret"
+    """Header with the secret, in lower case."""
+    header: Name = "x-forwarded-email"
+    """Header with the person's name, in lower case."""
+    groups_header: Name = "x-forwarded-groups"
+    """Header with the person's groups, separated by commas, in lower case."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"secret": HIDDEN})
+
+
+class OidcConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An identity provider with which people sign in at `/auth/login` (OpenID Connect)."""
+
+    issuer: Name
+    """URL of the provider. Its metadata is at `/.well-known/openid-configuration` below it."""
+    client_id: Name
+    """Id of this gateway at the provider."""
+    client_secret: Secret
+    """Secret of this gateway at the provider."""
+    redirect_url: Name
+    """URL of this gateway's `/auth/callback`, exactly as the provider knows it."""
+    scope: Name = "openid email profile"
+    """Scopes to request. Some providers send groups only for a scope of their own."""
+    groups_claim: Name = "groups"
+    """Claim of the ID token that has the person's groups."""
+    session_seconds: Count = 8 * 3600
+    """Seconds after which a person must sign in again."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"client_secret": HIDDEN})
+
+
 class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Keys for a team: each with an owner, allowed models, limits and budgets. `toolglot keys` creates them."""
 
     enabled: bool = False
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
-    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory. Gateways on
+    several machines share a PostgreSQL database: `postgresql://user:password@host/name` (extra `postgres`)."""
     admins: dict[str, Secret] = {}
     """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
     viewers: dict[str, Secret] = {}
     """Credentials that may only read: keys, spend, the audit log and metrics."""
+    admin_groups: tuple[Name, ...] = ()
+    """Groups of people who administer the team after they have signed in."""
+    viewer_groups: tuple[Name, ...] = ()
+    """Groups of people who may only read."""
+    proxy: ProxyConfig | None = None
+    """A proxy that signs people in."""
+    oidc: OidcConfig | None = None
+    """An identity provider with which people sign in."""
     spool: Annotated[str, Meta(min_length=1)] | None = None
     """Directory in which usage waits until it is in the database. Default: beside the database, or in the user's state
     directory."""
@@ -363,13 +413,17 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hold_output: Count = 8192
     """Maximum number of output tokens that a running request reserves from a budget. Agents ask for many more tokens
     than they use."""
+    limits: Value | None = None
+    """Where limits are counted, if several gateways share them: `redis://:password@host:6379/0` (Redis or Valkey), or
+    the path of a file for gateways on one machine. Default: in memory, or in a file beside the database with several
+    `workers`."""
     pepper: Value = ""
     """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
     changes, all keys become invalid."""
 
     def __repr__(self) -> str:
         operators = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("admins", "viewers")}
-        return _repr_without_secrets(self, {**dict.fromkeys(("database", "pepper"), HIDDEN), **operators})
+        return _repr_without_secrets(self, {**dict.fromkeys(("database", "limits", "pepper"), HIDDEN), **operators})
 
 
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

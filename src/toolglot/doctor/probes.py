@@ -262,7 +262,7 @@ PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
     "answers": (probe_answer, fail, "check the model's name and the key's access to it"),
     "streams": (probe_stream, fail, "agents need streaming: choose another server or model"),
     "tools": (probe_tools, fail, ""),
-    "parallel": (probe_parallel_calls, warn, "calls come one by one"),
+    "parallel": (probe_parallel_calls, warn, "calls arrive one at a time"),
     "images": (probe_images, warn, "requests with images fail: route them to another model"),
 }
 """Each with the severity of a failure, and advice. The others run only if the first one succeeds."""
@@ -294,7 +294,7 @@ async def probe_model(model: ProbedModel) -> ProbeResult:
 
 
 def _initial_text_calls(model: ProbedModel) -> TextCalls | None:
-    """With `auto`, native tools are tried first."""
+    """Return the initial mode of tool calls. With `auto`, native tools are tried first."""
     configured = text_calls_for(model.upstream, model.target)
     return None if configured is not None and configured.rescue else configured
 

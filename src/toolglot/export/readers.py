@@ -51,13 +51,13 @@ class ConversationSummary(Struct, frozen=True):
 
 
 class SourceConversation(Struct, kw_only=True):
-    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe what is missing."""
+    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe the missing parts."""
 
     dialect: str
     messages: Iterable[Message]
     lines: list[ReceiptLine] = []
     name: str = ""
-    """For recordings: the name of its last exchange."""
+    """Name of the last exchange; empty unless the source is a recording."""
     all: tuple[str, ...] = ()
     """The last exchanges of all conversations among them, in chronological order. A branch counts as a conversation."""
     about: Mapping[str, ConversationSummary] = {}
@@ -119,7 +119,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def is_recording(line: bytes) -> bool:
-    """Tell whether this is the first line of a recorded exchange."""
+    """Return whether this is the first line of a recorded exchange."""
     value = json.decode_frame(line)
     return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
 
@@ -340,7 +340,7 @@ def _hash_all(messages: Iterable[Message]) -> tuple[bytes, int]:
 
 
 def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
-    """Yield what a request adds to a conversation that its server keeps, whose instructions are at its beginning."""
+    """Yield the messages that a request adds to a conversation that its server stores, without the instructions."""
     return (message for message in messages if "$from" not in native_of(message, STORED))
 
 

@@ -48,7 +48,7 @@ class AnswerSource(Protocol):
     """The source of the answer: a model, a loop of model and tools, or the gateway itself."""
 
     def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the answer. `upstream_headers` is None while no upstream has answered."""
+        """Return the headers of the answer. `upstream_headers` is None while no upstream has answered."""
         ...
 
     def note(self, context: FlowContext) -> None:
@@ -65,8 +65,8 @@ class ReadyAnswer:
         self._receipt = Receipt()
 
     def flow(self, received: ReceivedRequest, response: Response) -> Flow:
-        """One JSON document, even for a client that streams: Ollama's servers send one, and Open WebUI accepts no other
-        content type here."""
+        """Answer with one JSON document, even for a client that streams: Ollama's servers send one, and Open WebUI
+        accepts no other content type here."""
         yield from ()
         return WholeAnswer(received.client.encode_response(response, received.request, self._receipt))
 

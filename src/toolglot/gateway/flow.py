@@ -198,7 +198,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Called for each target that failed, except for the error that the client gets."""
     cuts: bool = False
     """Cut the client's connection if the upstream breaks off."""
-    admit: Callable[[FlowContext], ApiError | None] | None = None
+    admit: Callable[[FlowContext], Steps[ApiError | None]] | None = None
     """Checks a call to the upstream in the record. Returns the error if it may not be made."""
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
@@ -247,7 +247,7 @@ class BegunStream(Struct, eq=False):
 
 
 @final
-class Refusal(Struct, frozen=True, eq=False):
+class RefusedCall(Struct, frozen=True, eq=False):
     """A call that this gateway does not make: the client's key has reached a limit."""
 
     error: ApiError
@@ -312,7 +312,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 if type(outcome) is Shutdown:
                     breaker.leave(ticket)
                     return outcome.error
-                if type(outcome) is Refusal:  # it says nothing about the upstream
+                if type(outcome) is RefusedCall:  # it says nothing about the upstream
                     breaker.leave(ticket)
                     failure = refusal = outcome.error
                 else:
@@ -348,14 +348,13 @@ def describe_rest(target: UpstreamTarget, now: float) -> ApiError:
 
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
-) -> Steps[WholeAnswer | BegunStream | Failure | Refusal | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
-    remedies."""
+) -> Steps[WholeAnswer | BegunStream | Failure | RefusedCall | Shutdown]:
+    """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:
-        if context.admit is not None and (refusal := context.admit(context)) is not None:
-            return Refusal(refusal)
+        if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
+            return RefusedCall(refusal)
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
@@ -539,7 +538,7 @@ def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Tell whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    """Return whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
     collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 
@@ -550,6 +549,8 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
     target, stream, translation = begun.target, begun.stream, begun.translation
     attempt, body = 0, (yield from ask_again(context, translation, stream))
     while True:
+        if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
+            return context.fail(refusal), True, None
         attempt += 1
         context.record.count_call(target.name)
         outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolglot.config.schema import Config
-from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.config.schema import Config, TeamConfig
+from toolglot.config.secrets import header_secrets, mcp_secrets, team_secrets
 from toolglot.gateway.known_refusals import KnownRefusals
 from toolglot.gateway.model_catalog import ModelCatalog
 from toolglot.gateway.pool_targets import UpstreamPool, make_pool
 from toolglot.gateway.prefix_reuse import PrefixReuse
 from toolglot.gateway.recent_prefixes import RecentPrefixes
+from toolglot.ir import replace
 from toolglot.routing import Router
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
@@ -34,7 +35,8 @@ class Gateway:
         self.config = config
         self.upstreams = upstreams
         self.router = router
-        self.guard = Guard(config.server, config.team)
+        self.team: TeamConfig = config.team if before is None else reload_team(before.team, config.team)
+        self.guard = Guard(config.server, self.team)
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
@@ -53,7 +55,7 @@ class Gateway:
         return self._breakers[upstream.name]
 
     def is_resting(self, name: str, now: float) -> bool:
-        """Tell whether an upstream gets no requests for a while because it has failed."""
+        """Return whether an upstream gets no requests for a while because it has failed."""
         pool = self.pools.get(name)
         return self._breakers[name].wait(now) > 0 if pool is None else pool.is_resting(now)
 
@@ -65,9 +67,16 @@ class Gateway:
             for upstream in (*self.upstreams.values(), *(each for pool in self.pools.values() for each in pool.members))
         ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
-        team = self.config.team
-        of_upstreams += [mcp_secrets(self.config), (team.pepper, *team.admins.values(), *team.viewers.values())]
+        of_upstreams += [mcp_secrets(self.config), team_secrets(self.team)]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
+
+
+def reload_team(before: TeamConfig, now: TeamConfig) -> TeamConfig:
+    """The team after a reload. Credentials of operators may change; the rest is in use until a restart. A team that is
+    turned off must not open the server meanwhile."""
+    if not (before.enabled and now.enabled):
+        return before
+    return replace(before, admins=now.admins, viewers=now.viewers)
 
 
 def _make_breaker(upstream: Upstream, before: Gateway | None) -> Breaker:

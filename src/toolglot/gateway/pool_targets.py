@@ -159,15 +159,15 @@ def _prepare_later(
 def _describe_failure(
     context: FlowContext, pool: UpstreamPool, turn: Turn, upstream: Upstream, error: ApiError
 ) -> ApiError:
-    """The client's error for a failed call. The client gets a rate limit only after all members have failed, so it
-    names the time when the first member is available again, not that of this member."""
+    """Return the client's error for a failed call. The client gets a rate limit only after all members have failed, so
+    it names the time when the first member is available again, not that of this member."""
     described = describe_outcome(upstream, error)
     wait = pool.state.wait(context.environment.now(), turn) if described.kind == "rate_limit" else 0.0
     return replace(described, retry_after=wait, retry_after_date=None) if wait > 0 else described
 
 
 def _describe_rest(pool: UpstreamPool, turn: Turn, now: float) -> ApiError:
-    """The client's error if no member may be called."""
+    """Return the client's error if no member may be called."""
     state = pool.state
     wait = state.wait(now, turn)
     limited = state.has_rate_limit(now)
@@ -230,7 +230,7 @@ def _hash(*parts: str) -> bytes:
 
 
 def _sends_state(received: ReceivedRequest) -> bool:
-    """Tell whether the client sends reasoning state back."""
+    """Return whether the client sends reasoning state back."""
     name, slot = received.client.name, received.client.state.slot
     return any(
         isinstance(block, Thinking) or (slot is not None and slot in native_of(block, name))
@@ -243,7 +243,7 @@ def _sends_state(received: ReceivedRequest) -> bool:
 def _has_stored_state(
     received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None
 ) -> bool:
-    """Tell whether reasoning state of the conversation may be stored here."""
+    """Return whether reasoning state of the conversation may be stored here."""
     if store is None or all(message.role != "assistant" for message in received.request.messages):
         return False
     model = target.model if pool.members[0].dialect.name in BOUND_TO_MODEL else ""

@@ -14,7 +14,7 @@ import asyncio
 import re
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -43,8 +43,11 @@ MAX_HASHES = 400_000
 MAX_MESSAGES = 10_000
 """Maximum hashed messages of a conversation; later ones are ignored."""
 
-_ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
-"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string."""
+_ONE_TEXT = re.compile(
+    rb'\[\{"type":"text","text":(?<="content":\[\{"type":"text","text":)("(?:[^"\\]++|\\.)*+")\}\](?=\}\Z)'
+)
+"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string. The expression begins
+with literal bytes, which are found many times faster."""
 _MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
@@ -70,7 +73,7 @@ class PrefixReuse:
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
-        """Tell whether to measure this request. `said` is the first user message of its conversation."""
+        """Return whether to measure this request. `said` is the first user message of its conversation."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
@@ -199,7 +202,7 @@ def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Deco
 
 def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
     """Return the messages of a request, and the leading members of its prompt."""
-    if not is_large(body):
+    if len(body) <= LARGE or not is_large(body):
         history, *first = msgspec.structs.astuple(
             _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
         )
@@ -228,7 +231,7 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
 
 
 def _has_breakpoints(body: bytes) -> bool:
-    """Tell whether the body contains cache breakpoints."""
+    """Return whether the body contains cache breakpoints."""
     if len(body) > PIECE:
         return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
     return _MARKS[0] in body or _MARKS[1] in body
@@ -255,14 +258,23 @@ def _hash_pieces(current: int, raw: memoryview, size: int) -> tuple[int, int]:
 
 
 def _without_breakpoints(raw: bytes) -> bytes:
-    places = [place for mark in _MARKS if (place := raw.find(mark)) >= 0]
-    if not places:
-        return raw
     kept, start = [], 0
-    for found in _BREAKPOINT.finditer(raw, min(places)):  # the search for a mark alone is many times faster
+    for found in _find_breakpoints(raw):
         kept.append(raw[start : _end_before(raw, found)])
         start = found.end()
     return _ONE_TEXT.sub(rb"\1", b"".join([*kept, raw[start:]])) if kept else raw
+
+
+def _find_breakpoints(raw: bytes) -> Iterator[re.Match[bytes]]:
+    """Find what `_BREAKPOINT.finditer` finds. Searching only for the marks is many times faster."""
+    at, places = 0, [raw.find(mark) for mark in _MARKS]
+    while any(place >= 0 for place in places):
+        place = min(place for place in places if place >= 0)
+        found = _BREAKPOINT.match(raw, place)
+        if found is not None:
+            yield found
+        at = place + 1 if found is None else found.end()
+        places = [raw.find(mark, at) if 0 <= place < at else place for mark, place in zip(_MARKS, places, strict=True)]
 
 
 def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:

@@ -72,7 +72,7 @@ def _is_json(text: str) -> bool:
 
 
 def _rename(arguments: str, names: Mapping[str, str]) -> str:
-    """Rename members. Arguments in which two members would get one name stay as they are."""
+    """Rename members. Arguments in which two members would get the same name stay unchanged."""
     members = _read(arguments) if names else None
     if members is None or names.keys().isdisjoint(members):
         return arguments

@@ -36,7 +36,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     issuer: str = ""
 
     def is_for(self, owner: str, issuer: str) -> bool:
-        """Tell whether the state may be returned to this owner and issuer."""
+        """Return whether the state may be returned to this owner and issuer."""
         return self.owner == owner and self.issuer in ("", issuer)
 
 
@@ -92,7 +92,7 @@ def close(content: list[Any]) -> str:
 
 
 def is_ours(value: object) -> TypeGuard[str]:
-    """Tell whether the value starts like an envelope. `decode_envelope` decodes it."""
+    """Return whether the value starts like an envelope. `decode_envelope` decodes it."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 

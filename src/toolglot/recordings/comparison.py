@@ -29,7 +29,7 @@ from toolglot.recordings.summaries import decode_request
 from toolglot.wire import json
 
 IDENTITY_MEMBERS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
-"""Members that identify the caller. They are hashes of what the client sends, which may be redacted."""
+"""Members that identify the caller. They are hashes of the client's data, which may be redacted."""
 
 MAX_RECEIPT_LINES, MAX_RECEIPT_CHARS = 200, 500
 """Maximum size of the compared part of a receipt, which equals the recorded part."""
@@ -127,8 +127,8 @@ def _compare_requests(
 
 
 def _without_redacted(differences: Sequence[Difference]) -> list[Difference]:
-    """Redacted values are not differences: the names of tools are kept, for example, but not texts that contain
-    them."""
+    """Remove the differences that are only redactions: a recording keeps the names of tools, for example, but redacts
+    texts that contain them."""
     return [each for each in differences if not matches_value(each.then, each.now)]
 
 

@@ -1,4 +1,4 @@
-"""Summarize the frames of a stream: the name of the event, and what is specific in its data."""
+"""Summarize the frames of a stream: the name of the event, and the specific part of its data."""
 
 from __future__ import annotations
 

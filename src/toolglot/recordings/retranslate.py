@@ -110,14 +110,14 @@ class RetranslatedAttempt:
         return exchange
 
     def is_retried(self) -> bool:
-        """Tell whether the next attempt continues this answer because of an invalid call."""
+        """Return whether the next attempt continues this answer because of an invalid call."""
         if self._translation.pending_retry is None:
             return False
         self._translation.encode_retry()
         return True
 
     def feed(self, frame: bytes) -> TranslatedFrame:
-        """Translate a frame of a stream. If the client wants a whole answer, nothing is written for it."""
+        """Translate a frame of a stream. If the client requested a whole answer, nothing is written for it."""
         written = self._translation.feed(frame) if self.streams else b""
         return self._translated(frame, written)
 
@@ -197,7 +197,7 @@ def _candidate_exchanges(
 
 
 def _tools_became_text(recording: Recording, attempt: Attempt) -> bool:
-    """Tell whether the tools were sent as text: the client sent tools and the upstream got none."""
+    """Return whether the tools were sent as text: the client sent tools and the upstream got none."""
     exchange = ExchangeCore(recording.head.client, attempt.request.dialect)
     try:
         asked = exchange.client.decode_request(recording.request.data)

@@ -78,6 +78,12 @@ class AsgiRequest:
         """Credentials that the client sent in headers or query."""
         return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
 
+    @property
+    def peer(self) -> str | None:
+        """The address of the connection's other side."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
     def hide_in_error(self, error: ApiError) -> ApiError:
         """Remove credentials from an error: the client's own and those of the configuration."""
         return hide_in_error(error, (*self.gateway.secrets, *self.credentials))
@@ -174,7 +180,8 @@ def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
 
 
 def guess_client_dialect(match: Match | NoMatch, headers: Mapping[str, str]) -> str:
-    """Like `find_client_dialect`, for headers with names in lower case, or of any case if `headers` ignores it."""
+    """Guess the client's dialect, like `find_client_dialect`. Header names are in lower case, or `headers` ignores
+    case."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT

@@ -35,7 +35,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def make_throttle(config: LogConfig) -> LogThrottle:
-    """Make a throttle whose summaries have the level of the lines that they replace; else they would not be logged."""
+    """Make a throttle whose summaries have the level of the lines that they replace; otherwise they would not be
+    logged."""
     return LogThrottle(logging.ERROR if config.level == "error" else logging.WARNING)
 
 

@@ -189,6 +189,9 @@ class Metrics:
             "Answers by another member than the one that the conversation belongs to.",
             ("upstream",),
         )
+        self.local_limits = Counter(
+            "toolglot_local_limits_total", "Requests whose limits were counted locally while Redis was away.", ()
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -217,7 +220,7 @@ class Metrics:
             self._observe_simple(record)
 
     def _observe_simple(self, record: RequestRecord) -> None:
-        """The same as `observe` for a simple request."""
+        """Observe a simple request, like `observe`."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
         cells = self._simple_cells.get(key)
         if cells is None:

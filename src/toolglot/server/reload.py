@@ -14,6 +14,7 @@ from toolglot.config.file_watch import FileWatch
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.gateway import reload_team
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
 from toolglot.server.service_manager import ServiceManager
@@ -99,13 +100,13 @@ class ConfigReloader:
 
 
 def ends_with_terminal() -> bool:
-    """Tell whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
+    """Return whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
     `nohup`, which ignores SIGHUP: then SIGHUP only reloads the configuration. Call it before SIGHUP has a handler."""
     return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Tell whether this process has a controlling terminal."""
+    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -122,7 +123,7 @@ def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
         ),
         "server.workers": (begun.server.workers, now.server.workers),
         "store": (begun.store, now.store),
-        "team": (begun.team, now.team),
+        "team": (reload_team(begun.team, now.team), now.team),
         "record": (begun.record, now.record),
         "log": (begun.log, now.log),
         "limits.connections": (begun.limits.connections, now.limits.connections),

@@ -93,18 +93,18 @@ class Peers(Protocol):
     """The other processes that serve the same address. A process that does not reply in time is left out."""
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
-        """Snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`: incomplete
-        counts would look like a counter reset."""
+        """Return the snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`:
+        incomplete counts would look like a counter reset."""
         ...
 
     async def receipt(self, owner: str, request_id: str) -> dict[str, Any] | None: ...
 
     async def receipts(self, owner: str, count: int) -> list[DatedReceipt]:
-        """Up to `count` receipts of each process, unordered."""
+        """Return up to `count` receipts of each process, unordered."""
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether a process knew this approval request. It then forgets it."""
+        """Return whether a process knew this approval request. It then forgets it."""
         ...
 
 

@@ -178,7 +178,8 @@ def build_gateway(
     config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None
 ) -> Gateway:
     """Build the gateway of an assembled configuration."""
-    many_keys, history = len(config.server.keys) > 1, config.history
+    has_team = config.team.enabled if before is None else before.team.enabled
+    many_keys, history = has_team or len(config.server.keys) > 1, config.history
     build = partial(
         _build_upstream, transport=transport, pace=pace, before=before, many_keys=many_keys, history=history
     )

@@ -59,7 +59,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True, kw_only=True):
-    """One finished response: what was new in its request, its answer, and what it continues."""
+    """One finished response: the new part of its request, its answer, and its predecessor."""
 
     id: str
     owner: str
@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more than the caller wants to read."""
+    """There is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):
@@ -121,9 +121,9 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
 
     owner: str
     upstream: str
-    """A hash of its address and its credential."""
+    """Hash of the upstream's address and credential."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     conversation: str
     """The upstream's own id for the conversation."""
     value: bytes
@@ -135,7 +135,7 @@ class StoredRounds(Struct, frozen=True):
     """Rounds before one answer that its client did not see: calls that were run, and their results."""
 
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -147,9 +147,9 @@ class StoredState(Struct, frozen=True, kw_only=True):
     """Identity that the state is bound to: a hash of the upstream, its credential and, if it is bound to it, the
     model."""
     calls: str
-    """Identifies the answer: a hash of the ids of its calls and of more; empty if it has no ids."""
+    """Identifies the answer: a hash of its call ids and more; empty if it has no ids."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -209,11 +209,11 @@ class Store(Protocol):
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
 
     async def remember(self, verdict: ToolVerdict) -> None:
-        """Save what was found out about a model, replacing what was known."""
+        """Save the findings about a model, replacing earlier ones."""
         ...
 
     async def verdict(self, upstream: str, model: str) -> ToolVerdict | None:
-        """Return what is known about a model, unless it has expired."""
+        """Return the findings about a model, unless they have expired."""
         ...
 
     async def keep_replay(self, replay: StoredReplay) -> None:
@@ -255,7 +255,7 @@ class Store(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
+        """Return whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
         processes only one gets True."""
         ...
 

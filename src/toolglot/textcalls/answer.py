@@ -158,7 +158,7 @@ class TextAnswerPass:
         return engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
 
     def begin_retry(self) -> None:
-        """Begin the answer to the retry, in the same stream after what was sent."""
+        """Begin the answer to the retry, in the same stream after the sent content."""
         self._begin(self.pending_retry)
 
     @property

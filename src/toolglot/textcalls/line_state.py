@@ -106,7 +106,7 @@ class CodeFence:
     """The fence of an open code block; empty outside of one.
 
     A word after a fence (`json`) opens a block, inside another block too. That inner block ends before the outer one:
-    what it quotes stays quoted, and calls after both count again.
+    its content stays quoted, and calls after both count again.
     """
 
     __slots__ = ("_lengths", "_opening", "mark")
@@ -121,7 +121,7 @@ class CodeFence:
         self._opening = self._opening and "\n" not in text
 
     def read(self, fence: str, *, opens: bool, line_start: bool) -> bool:
-        """Read a fence inside the block. Return whether it closes the block. `opens`: a word follows it."""
+        """Read a fence inside the block. Returns whether it closes the block. `opens`: a word follows it."""
         # The line of a fence has no other backticks: with as many again it is inline code, not a block.
         within_line = self._opening and self.mark[0] == "`"
         if not (line_start or within_line) or len(fence) < self._lengths[-1]:

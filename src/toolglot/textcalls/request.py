@@ -36,11 +36,11 @@ _EARLIER_PASSES = (ids.derive, history.repair, deferred.offer, names.shorten, cu
 """Changes that the passes before this one have already made, unless they skip a dialect's own requests."""
 
 _NAME_RULES = {"python": r"[A-Za-z0-9_]+"}
-"""By kind of body, the characters of a tool's name, if they differ from what every API allows."""
+"""Characters of tool names by kind of body, if they differ from those that every API allows."""
 
 
 def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
-    """Return what a target supports when tools are text: any schema, long names, only functions."""
+    """Return the target's capabilities when tools are text: any schema, long names, only functions."""
     bodies = {call.body for call in find_format(format_name).calls}
     pattern = next((_NAME_RULES[body] for body in bodies if body in _NAME_RULES), r"[A-Za-z0-9_-]+")
     return change_capabilities(
@@ -141,7 +141,7 @@ def _split_prefill(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
 
 
 def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
-    """Tell whether the beginning of the answer ends inside its reasoning."""
+    """Return whether the beginning of the answer ends inside its reasoning."""
     text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
     return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 
@@ -179,7 +179,7 @@ def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
 
 
 def _last_breakpoint(tools: Sequence[Tool]) -> Cache | None:
-    """Return the last cache breakpoint on a tool, which now follows all of them."""
+    """Return the last cache breakpoint on a tool, which now applies after all tools."""
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
 
 

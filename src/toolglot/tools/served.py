@@ -94,13 +94,13 @@ class CallReporter(Protocol):
     """Reports the calls of one round as they are run. Its blocks are opened one at a time."""
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        """Report calls that are about to run or are running. Called again for calls after other blocks of the round,
-        once no block is open.
+        """Report calls that are about to run or are running. Also called for calls that follow other blocks of the
+        round, when no block is open.
         """
         ...
 
     def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
-        """Progress of one of them; empty if the API has no place for it."""
+        """Return the bytes that report the progress of a call; empty if the API has no place for them."""
         ...
 
     def done(self, result: ToolResult) -> list[ReportPiece]:

@@ -93,7 +93,7 @@ def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Tell whether requests to this model set its context window, rather than the server's settings."""
+    """Return whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 
@@ -187,7 +187,7 @@ class KnownExchangeSettings:
         told: ConversationState,
         forward: bool,
     ) -> ExchangeSettings:
-        """Like `exchange_settings`, with caching. Settings with conversation state are never cached."""
+        """Return settings like `exchange_settings`, with caching. Settings with conversation state are never cached."""
         is_common = told is NO_CONVERSATION_STATE and not isinstance(upstream.transport, ReplayTransport)
         kind = (client.name, upstream.member, target.asked, target.model, text_calls, strict, forward)
         known = self._made.get(kind) if is_common else None

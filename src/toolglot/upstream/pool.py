@@ -9,7 +9,7 @@ and mostly caches: the hash chooses the group first, then the member in it.
 A member with clearly more requests in flight than the others gets no further ones (bounded load). A request without an
 id goes to the less busy of two random members.
 
-    rate limit (429)                cools the quota group until the upstream's own time, else 5 s, 10 s, 20 s ...
+    rate limit (429)                cools the quota group until the upstream's own time, otherwise 5 s, 10 s, 20 s ...
     credential (401, 402)           cools the member
     model (403, 404)                cools the member for this model
     overloaded, down, unreachable   counts for the member's circuit breaker
@@ -77,7 +77,7 @@ _Key: TypeAlias = tuple[str, ...]
 
 class Member(Struct, frozen=True):
     name: str
-    """For logs and metrics."""
+    """Name for logs and metrics."""
     identity: str
     """Depends on the server and the account only. Conversations stay when members are renamed or reordered."""
     weight: float = 1.0
@@ -255,7 +255,7 @@ class Pool:
     # Availability
 
     def wait(self, now: float, turn: Turn = NO_CONVERSATION) -> float:
-        """Seconds until the first member is available again that is limited or rests; 0 if there is none."""
+        """Return the seconds until the first limited or resting member is available again; 0 if there is none."""
         waits = [self._busy_wait(number, now) for number in self._find_usable(turn)]
         return min((wait for wait in waits if wait > 0), default=0.0)
 
@@ -284,13 +284,13 @@ class Pool:
         )
 
     def _busy_wait(self, number: int, now: float) -> float:
-        """Seconds until neither the group's rate limit nor the breaker blocks this member."""
+        """Return the seconds until neither the group's rate limit nor the breaker blocks this member."""
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         wait = self.breakers[number].wait(now)
         return wait if cooldown is None else max(wait, cooldown.wait(now))
 
     def _limit_wait(self, number: int, model: str, now: float) -> float:
-        """Seconds until a rate limit ends, if the upstream named its end and nothing else blocks the member."""
+        """Return the seconds until a rate limit ends, if the upstream named its end and nothing else blocks the member."""
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         if cooldown is None or not cooldown.is_named:
             return 0.0

@@ -92,7 +92,7 @@ def retry_delay(
 
 
 def should_fall_back(error: ApiError | TransportError) -> bool:
-    """Tell whether to try another upstream once this one is not retried."""
+    """Return whether to try another upstream once this one is not retried."""
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
 
 

@@ -26,7 +26,7 @@ MIN_SECRET_LENGTH = 8
 HIDDEN = "(hidden)"
 
 CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
-"""Errors about a key, or about what it may do."""
+"""Errors about a key or its permissions."""
 
 
 class Upstream(Struct, frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def seconds_of_duration(text: str) -> float | None:
 
 
 def seconds_in(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `retry-after-ms`, which OpenAI's and Anthropic's clients prefer, or from `retry-after`."""
+    """Read the seconds from `retry-after-ms`, which OpenAI's and Anthropic's clients prefer, or from `retry-after`."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * scale
@@ -78,7 +78,7 @@ def seconds_in(headers: Mapping[str, str]) -> float | None:
 
 
 def date_in(headers: Mapping[str, str]) -> str | None:
-    """An HTTP date in `retry-after`."""
+    """Read an HTTP date from `retry-after`."""
     value = header_value(headers.get("retry-after"))
     return value if value is not None and _HTTP_DATE.fullmatch(value) else None
 
@@ -92,7 +92,7 @@ def should_retry_in(headers: Mapping[str, str]) -> bool | None:
 
 
 def should_retry_header(error: ApiError) -> dict[str, str]:
-    """`x-should-retry` for this error; empty if the upstream sent none."""
+    """Return `x-should-retry` for this error; empty if the upstream sent none."""
     return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
 
 
@@ -103,7 +103,7 @@ def whole_seconds(error: ApiError) -> int | None:
 
 
 def retry_after_header(error: ApiError) -> dict[str, str]:
-    """`retry-after` for this error; empty if the delay is unknown."""
+    """Return `retry-after` for this error; empty if the delay is unknown."""
     seconds = whole_seconds(error)
     value = str(seconds) if seconds is not None else header_value(error.retry_after_date)
     return {} if value is None else {"retry-after": value}

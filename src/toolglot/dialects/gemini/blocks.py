@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from toolglot.dialects.gemini.native import NAME
+from toolglot.dialects.gemini.native import NAME, SIGNED_APART
 from toolglot.dialects.gemini.partial_arguments import join_pieces
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
 from toolglot.dialects.gemini.wire import (
@@ -41,6 +41,7 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    with_native,
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.media_types import kind_of_media_type, media_type_of_url
@@ -287,8 +288,30 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
     return {"text": block.text, **own_members(block)}
 
 
+def join_signatures(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Move a signature that came on an empty text to the text before it, as in a stream. Other APIs would show the
+    empty text as a message of its own."""
+    joined: list[Block] = []
+    for block in blocks:
+        before = joined[-1] if joined else None
+        if type(block) is Text and type(before) is Text and not block.text:
+            own = native_of(block, NAME)
+            if own.keys() == _SIGNATURE and before.text and not native_of(before, NAME):
+                joined[-1] = with_native(before, NAME, **own, **{SIGNED_APART: True})
+                continue
+        joined.append(block)
+    return tuple(joined)
+
+
+def split_signature(block: Block, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a block. Google advises against merging a part with a signature and one without."""
+    if type(block) is Text and SIGNED_APART in native_of(block, NAME):
+        return [{"text": part.pop("text")}, {"text": "", **part}]
+    return [part]
+
+
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Tell whether this is a cut call that Gemini itself sent. It goes back unchanged."""
+    """Return whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

@@ -25,8 +25,9 @@ from toolglot.dialects.gemini.blocks import (
     is_own_cut_call,
     keep,
     parts_shape,
+    split_signature,
 )
-from toolglot.dialects.gemini.native import NAME, SIGNED_APART
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
 from toolglot.dialects.gemini.tools import NULL_TOOLS, decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.dialects.gemini.wire import REQUESTS, Content, GeminiRequestBody, Part, SystemInstruction
@@ -257,14 +258,14 @@ def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
-    """Is the message before or after this one also from the model?"""
+    """Whether the message before or after this one is also from the model."""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
     )
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Tell whether two texts, or two thoughts, are adjacent."""
+    """Return whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -376,12 +377,8 @@ class GeminiContentWriter:
         parts: list[dict[str, Any]] = []
         for index, block in enumerate(message.content):
             part = self._encode_usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
-            if part is not None and type(block) is Text and SIGNED_APART in native_of(block, NAME):
-                # Google advises against merging a part that has a signature with one that has none.
-                parts.append({"text": part.pop("text")})
-                part = {"text": "", **part}
             if part is not None:
-                parts.append(part)
+                parts += split_signature(block, part)
         return parts
 
     def _encode_usual_part(self, block: Block) -> dict[str, Any] | None:

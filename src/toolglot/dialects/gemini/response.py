@@ -17,8 +17,10 @@ from toolglot.dialects.gemini.blocks import (
     encode_result,
     encode_text,
     is_own_cut_call,
+    join_signatures,
     keep,
     parts_shape,
+    split_signature,
 )
 from toolglot.dialects.gemini.errors import read_error
 from toolglot.dialects.gemini.grounding import (
@@ -267,7 +269,7 @@ def _decode_candidate_content(
     if content is UNSET:
         return (), {"content": "absent"}
     try:
-        blocks = decode_parts(content.parts)
+        blocks = join_signatures(decode_parts(content.parts))
     except DecodeError as error:
         raise DecodeError(f"$.candidates[0].content{error.where}", error.what) from None
     role = content.role or ""
@@ -399,7 +401,7 @@ def parse_created_at(text: Any) -> int | None:
 
 
 def identity_members(model: str, response_id: str, created: int | None) -> dict[str, Any]:
-    """Return the model, id and creation time of a response, as far as they are known."""
+    """Return the known ones of a response's model, id and creation time."""
     fields: dict[str, Any] = {}
     if model:
         fields["modelVersion"] = model
@@ -417,9 +419,10 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
         return {"content": {"parts": plain, "role": "model"}, **encode_stop(response.stop), "index": 0}
     blocks = tuple(_separate_messages(response.content, receipt))
     parts = [
-        part
+        each
         for index, block in enumerate(blocks)
         if (part := encode_part(block, f"content[{index}]", receipt)) is not None
+        for each in split_signature(block, part)
     ]
     content: dict[str, Any] = {}
     if notes.get("parts") != "absent" or parts:
@@ -480,7 +483,7 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
 
 
 def _encode_finish(stop: Stop) -> str:
-    """Return the original reason if it is one of Gemini's, else the nearest one."""
+    """Return the original reason if it is one of Gemini's, otherwise the nearest one."""
     usual = _FINISH_OF_REASON[stop.reason]
     raw = stop.raw
     if raw is None:

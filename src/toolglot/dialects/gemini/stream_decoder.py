@@ -1,6 +1,6 @@
 """Streams of `streamGenerateContent` -> events.
 
-Every frame is a response fragment. Text comes in increments, so adjacent text parts of one kind form one block. A
+Every frame is a response fragment. Text arrives in increments, so adjacent text parts of one kind form one block. A
 signature belongs to its own part, so it ends the block; a signature on an empty part is noted as such. Calls arrive
 whole or, from Vertex, in pieces (see `partial_arguments`). The finish reason may come before the last usage, so
 `Finish` waits for the end of the stream.
@@ -338,9 +338,8 @@ class GeminiStreamDecoder:
             self._end_call(opened)
 
     def _is_repeated(self, call_id: str, content: bytes, where: str) -> bool:
-        """Tell whether this call has come before. Ids are unique, so a part that a server sends twice is not a second
-        call.
-        """
+        """Return whether this call has come before. Ids are unique, so a part that a server sends twice is not a second
+        call."""
         seen = sha256(content).digest()
         if self._whole_calls.get(call_id) != seen:
             self._whole_calls[call_id] = seen

@@ -241,7 +241,7 @@ def encode_simple_message(role: str, content: tuple[Block, ...]) -> dict[str, An
 
 
 def _is_plain_text(block: Block) -> TypeGuard[Text]:
-    """Tell whether this is a text that a string can carry completely."""
+    """Return whether this is a text that a string can carry completely."""
     if not isinstance(block, Text):
         return False
     notes = native_of(block, NAME)
@@ -355,8 +355,8 @@ _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
 
 
 def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
-    """Encode content as a string for one plain text, else as a list of parts. Empty content becomes `missing`, unless
-    its original form is known."""
+    """Encode content as a string for one plain text, otherwise as a list of parts. Empty content becomes `missing`,
+    unless its original form is known."""
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0][0]
@@ -367,7 +367,7 @@ def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str |
 
 
 def _encode_part(block: Block, place: str, receipt: Receipt) -> dict[str, Any] | None:
-    """Encode one content part. Calls and results are parts if they came in the form of the Messages API."""
+    """Encode one content part. Calls and results are parts if they were in the form of the Messages API."""
     match block:
         case ToolCall():
             return encode_call_part(block)
@@ -387,7 +387,7 @@ _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
 
 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
-    # Native members of the message belong to its single result; a message with more results came from another wire.
+    # Native members of the message belong to its single result; a message with more results is from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
     legacy = bool(notes.get("$legacy"))
     identity: dict[str, Any] = {}

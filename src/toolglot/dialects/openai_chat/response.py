@@ -417,7 +417,7 @@ def _with_received(message: dict[str, Any], notes: Mapping[str, Any]) -> dict[st
 
 
 def _foreign_response(response: Response, message: dict[str, Any], legacy: bool) -> dict[str, Any]:
-    """Encode a response that came from another API."""
+    """Encode a response from another API."""
     message.setdefault("refusal", None)
     choice = {
         "index": 0,

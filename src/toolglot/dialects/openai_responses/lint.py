@@ -32,7 +32,7 @@ RULES = {
 
 
 class _TextStream(Struct, frozen=True):
-    """A kind of text that comes in deltas: the member that holds it when done, and the index that names the part."""
+    """A kind of text that arrives in deltas: the member that holds it when done, and the index that names the part."""
 
     done: str
     part: str | None = None

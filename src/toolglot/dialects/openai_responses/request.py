@@ -438,7 +438,7 @@ def _split_instructions(request: Request) -> tuple[str | None, int]:
 
 
 def original_instructions(request: Request) -> str | None:
-    """Return the text of `instructions` that the request came with."""
+    """Return the original text of `instructions`."""
     messages = request.messages
     if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
         return None

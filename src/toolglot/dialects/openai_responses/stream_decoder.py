@@ -1,6 +1,6 @@
 """Decode the event stream of a response to events.
 
-Servers differ in the events that they send. Arguments may come in deltas, only in `…arguments.done`, only in
+Servers differ in the events that they send. Arguments may arrive in deltas, only in `…arguments.done`, only in
 `output_item.done`, or only in `response.completed` (litellm #25321). So each later form *settles* a block: it adds the
 text that the deltas left out, if any.
 
@@ -208,8 +208,8 @@ class ResponsesStreamDecoder:
         return item
 
     def _match_output(self, fields: dict[str, Any], place: int, where: str) -> StreamItem:
-        """Find the item of an entry in the final output: by its ids, which some servers change, else by its content,
-        else by its position, which shifts if a server leaves items out of its output."""
+        """Find the item of an entry in the final output: by its ids, which some servers change, otherwise by its
+        content, otherwise by its position, which shifts if a server leaves items out of its output."""
         given: tuple[tuple[str, Any], ...] = (("call", fields.get("call_id")), ("id", fields.get("id")))
         for key in given:
             known = self._known.get(key) if isinstance(key[1], str) else None
@@ -262,8 +262,9 @@ class ResponsesStreamDecoder:
         self._finish_item(item, fields, _ITEM)
 
     def _find_done_item(self, fields: dict[str, Any], place: int | None) -> StreamItem | None:
-        """Find the item of a done event: by its position if its ids are the same, else by one of its ids, else by its
-        position. llama.cpp sends no positions and no item ids of calls; others send the same position for all items."""
+        """Find the item of a done event: by its position if its ids are the same, otherwise by one of its ids,
+        otherwise by its position. llama.cpp sends no positions and no item ids of calls; others send the same position
+        for all items."""
         item_id, call_id = (name if isinstance(name := fields.get(key), str) else "" for key in ("id", "call_id"))
         item = self._items.get(place if place is not None else item_id)
         if item is not None and not item.done and all(item.fields.get(key) == fields.get(key) for key in _IDS):
@@ -441,14 +442,15 @@ class ResponsesStreamDecoder:
             self._blocks.add_text(piece, text)
 
     def _write_announced_start(self, item: StreamItem, piece: OpenBlock, text: str) -> None:
-        """Write the start of arguments that came with the announcement of their call, if this first delta continues
-        them: it is no start of an object. Most servers announce a call with empty or whole arguments."""
+        """Write the start of arguments that arrived with the announcement of their call, if this first delta continues
+        them, because it does not start an object. Most servers announce a call with empty or whole arguments.
+        """
         announced, item.announced = item.announced, ""
         if announced.lstrip().startswith("{") and not text.lstrip().startswith("{") and not json.is_object(announced):
             self._blocks.add_text(piece, announced)
 
     def _write_announced(self, item: StreamItem, piece: OpenBlock) -> None:
-        """Write the arguments of a call that came with its announcement and nowhere else. `{}` is a placeholder."""
+        """Write the arguments of a call that arrived only with its announcement. `{}` is a placeholder."""
         announced, item.announced = item.announced, ""
         if announced and piece.open and piece.whole is None and json.is_object(announced) and announced.strip("{} \n"):
             self._blocks.add_text(piece, announced)
@@ -486,9 +488,8 @@ def _has_id(fields: dict[str, Any]) -> bool:
 
 
 def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
-    """Tell whether these fields, which have the position or the id of an item, belong to another call. Some servers
-    change ids, but not the name.
-    """
+    """Return whether these fields, which have the position or the id of an item, belong to another call. Some servers
+    change ids, but not the name."""
     if item.kind not in CALL_FIELDS:
         return False
     known, name = item.fields.get("name"), fields.get("name")
@@ -496,7 +497,7 @@ def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
 
 
 def _is_whole_call(item: StreamItem, piece: OpenBlock) -> bool:
-    """Tell whether a call is complete although its item did not end. A call without arguments was cut before them."""
+    """Return whether a call is complete although its item did not end. A call without arguments was cut before them."""
     if piece.whole is not None:
         return True
     said = piece.buffer.text()

@@ -394,7 +394,7 @@ def _encode_part(row: _BlockEvents, text: str) -> dict[str, Any]:
 
 
 def _initial_item(block: Block, item_id: str) -> dict[str, Any]:
-    """An item as it is announced, before its first delta."""
+    """Return an item in its announced form, before its first delta."""
     if isinstance(block, ToolCall):
         custom = block.kind == "custom"
         head = {"id": item_id, "type": "custom_tool_call" if custom else "function_call", "status": "in_progress"}

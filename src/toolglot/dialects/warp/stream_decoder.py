@@ -1,8 +1,8 @@
 """Streams of the multi-agent API -> events.
 
 The server sends actions on tasks. The answer is the messages that it adds to the root task, the one without a parent.
-Text is emitted as it arrives, also inside a transaction: users want to see it at once. If a rollback retracts emitted
-text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
+Text is emitted as it arrives, also inside a transaction, because users expect to see it at once. If a rollback retracts
+emitted text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
 transactions itself.
 
 `stream_queue.py` decides when an entry is emitted. Actions that are not part of the answer (echoes, server events,

@@ -26,7 +26,7 @@ class TaskMessage:
     def snapshot(self, transaction: int) -> Callable[[], None]:
         """Make a function that restores the current state.
 
-        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
+        A list of pieces is only appended to or replaced, so its length suffices to restore it.
         """
         message, saved_in, self.saved_in = self.message, self.saved_in, transaction
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}

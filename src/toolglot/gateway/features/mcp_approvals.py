@@ -31,7 +31,7 @@ MAX_PENDING = 10_000
 
 
 def fingerprint(request_id: str, server: str, tool: str, arguments: str) -> str:
-    """Hash what an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
+    """Hash the data that an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
     bound = (request_id, server, tool, arguments.strip() or "{}")
     return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -67,6 +67,11 @@ _KNOWN = {
 """State of served calls without a store, by whether the client has blocks to send them back in."""
 
 
+def _admit_round(context: FlowContext, of_round: FlowContext) -> Steps[ApiError | None]:
+    """Check a call of one round by the rules of the whole answer."""
+    return None if context.admit is None else (yield from context.admit(of_round))
+
+
 def start_mcp_answer(
     service: Service,
     gateway: Gateway,
@@ -100,7 +105,7 @@ def start_mcp_answer(
         states=states,
         received=received,
         serves=toolbox.has,
-        admit=lambda of_round: None if context.admit is None else context.admit(of_round),
+        admit=partial(_admit_round, context),
     )
     store = record_store_reads(service.store, received.recording)
     kept = McpRounds(store, record.owner, service.recent_failures)
@@ -133,7 +138,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
+    """Return whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -451,7 +456,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """Tool lists for clients that named the servers and have not seen the lists yet."""
+        """Return tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []
@@ -475,7 +480,7 @@ class McpAnswer:
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
     def _keep_progress(self) -> Steps[None]:
-        """Keep what an answer that fails has done, before the client can repeat its request."""
+        """Save the progress of a failing answer, before the client can repeat its request."""
         if self._loop.progress is None:
             return
         now = self.context.environment.wall_clock()

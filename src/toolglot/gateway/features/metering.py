@@ -1,8 +1,8 @@
-"""Limits and budgets of a team's keys, around the flow of an answer.
+"""Limits and budgets of a team's keys: wraps the flow of an answer.
 
-Before an upstream is called, the request reserves what it may need; before each further call (a retry, a fallback, a
-round of tools), it is checked again. However it ends, it settles what the upstreams report, once. Pieces of a stream
-cost nothing more.
+Before an upstream is called, the request reserves its maximum usage. The limits are checked again before each further
+call (a retry, a fallback, a round of tools). When the flow ends, in any way, it settles the reported usage once. Single
+events of a stream need no extra work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolglot.gateway.commands import Flow, Steps
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import NANO, Charge
-from toolglot.ir import Usage
+from toolglot.ir import COUNTS, Usage, replace
 from toolglot.missing_usage import CHARACTERS_PER_TOKEN
 from toolglot.prices import billed_tokens, ceiling_of, cost_of
 from toolglot.routing import Target
@@ -29,7 +29,7 @@ from toolglot.streaming import StreamTranslation
 from toolglot.team.counters import Demand, Exceeded, Hold, Spent
 from toolglot.team.directory import Account
 from toolglot.team.keys import KeyLimits
-from toolglot.team.sql import UsageRow
+from toolglot.team.sql import MOST, UsageRow
 from toolglot.upstream.pricing import Pricing
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolglot.server")
 
 _BYTES_PER_TOKEN = 3
-"""A quick upper estimate of the tokens in a request's body."""
+"""Bytes per token for a quick, high estimate of the tokens in a request body."""
 _WORDS = {
     "requests_per_minute": "requests per minute",
     "tokens_per_minute": "tokens per minute",
@@ -48,6 +48,8 @@ _WORDS = {
     "nano_usd_per_day": "USD per day",
     "nano_usd_per_month": "USD per month",
 }
+_MOST_TOKENS = 10**9
+"""Most tokens that one answer can have used. An upstream that reports more counts wrong."""
 _NO_LIMITS = KeyLimits()
 _AWAY = ApiError(
     kind="overloaded",
@@ -66,34 +68,48 @@ class RequestMeter(Struct, eq=False):
     pricing: Pricing
     received: ReceivedRequest
     target: Target
-    """The first target."""
+    """The request's first target."""
     note: Callable[[FlowContext], None]
-    """Writes what is known about the answer into its record."""
+    """Writes the available facts about the answer into its record."""
     hold: Hold | None = None
 
     def reserve(self, context: FlowContext) -> Steps[ApiError | None]:
-        """Reserve what the request may need. Returns the error of a request that does not fit."""
+        """Reserve the maximum usage of the request. Returns an error if it exceeds a limit."""
         key = self.account.key
-        counters, limits = self.team.counters, key.policy.limits
-        if not counters.knows(key.id):
-            try:
-                yield from await_result(context, partial(self.team.ledger.load, key.id))
-            except StoreError:
-                if limits.has_budget:
-                    log.warning("the spend of a key could not be read", exc_info=True)
-                    return _AWAY
-                counters.load(key.id, {})
         refusal = self.refuse_unpriced(self.target.upstream, self.target.model)
         if refusal is not None:
             return refusal
-        found = counters.reserve(self._demand(limits, is_exact=False), time())
-        if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
-            # The estimate was a quick one. Nothing was reserved yet.
-            found = counters.reserve(self._demand(limits, is_exact=True), time())
+        try:
+            found = yield from self._take_hold(context, is_exact=False)
+            if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
+                # The estimate was a quick one. Nothing was reserved yet.
+                found = yield from self._take_hold(context, is_exact=True)
+        except StoreError:
+            log.warning("the spend of a key could not be read", exc_info=True)
+            return _AWAY
         if isinstance(found, Exceeded):
             return describe_refusal(key.name, found)
         self.hold = found
         return None
+
+    def _take_hold(self, context: FlowContext, *, is_exact: bool) -> Steps[Hold | Exceeded]:
+        """Reserve from the shared counters, or from those of this process. Raises `StoreError`."""
+        key, shared, counters = self.account.key, self.team.shared, self.team.counters
+        demand = self._demand(key.policy.limits, is_exact=is_exact)
+        if shared is not None and demand.limits != _NO_LIMITS:
+            if shared.is_connected:
+                found = yield from await_result(context, partial(shared.reserve, demand))
+                if found is not None:
+                    return found
+            demand = replace(demand, limits=shared.share_of(demand.limits))
+        if not counters.knows(key.id):
+            try:
+                yield from await_result(context, partial(self.team.ledger.load, key.id))
+            except StoreError:
+                if demand.limits.has_budget:
+                    raise
+                counters.load(key.id, {})
+        return counters.reserve(demand, time())
 
     def _demand(self, limits: KeyLimits, *, is_exact: bool) -> Demand:
         key = self.account.key.id
@@ -110,11 +126,12 @@ class RequestMeter(Struct, eq=False):
                 tier = request.service_tier
                 nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output, service_tier=tier)
             elif price.is_due:
-                nano = 1  # unknown: it needs a budget that is not spent
+                nano = 1  # an unknown cost needs a budget that is not spent
         return Demand(key, limits, tokens + output, nano)
 
-    def admit(self, context: FlowContext) -> ApiError | None:
-        """Check before a call to an upstream, which the record names. Returns the error if it may not be made."""
+    def admit(self, context: FlowContext) -> Steps[ApiError | None]:
+        """Check the limits before a call to the upstream that the record names. Returns an error if the call is not
+        allowed."""
         if not self.team.keys.may_continue(self.account):
             return self.team.keys.refuse(self.account)
         hold, record = self.hold, context.record
@@ -125,16 +142,22 @@ class RequestMeter(Struct, eq=False):
             return refusal
         used = Spent(0, 0)
         if record.charges:
-            used = Spent(
-                sum(_tokens_of(charge.usage) for charge in record.charges),
-                sum(charge.cost or 0 for charge in record.charges),
-            )
+            counted = [charge for charge in record.charges if _is_plausible(charge.usage)]
+            tokens = sum(_tokens_of(charge.usage) for charge in counted)
+            used = Spent(tokens, sum(charge.cost or 0 for charge in counted))
         costs_money = self.pricing.find(upstream, model).is_due
-        exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        shared = self.team.shared
+        if shared is None or not shared.has(hold):
+            exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        elif (upstream, model) == (self.target.upstream, self.target.model) and not record.charges:
+            exceeded = None  # it was reserved for this call
+        else:
+            check = partial(shared.check, hold, used, costs_money=costs_money)
+            exceeded = yield from await_result(context, check)
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
 
     def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
-        """Refuse a model without a known price to a key with a budget in USD, if that is the policy."""
+        """Return the error for a model without a known price, if the key has a budget in USD and may not use it."""
         policy = self.account.key.policy
         limits = policy.limits
         if limits.nano_usd_per_day is None and limits.nano_usd_per_month is None:
@@ -150,7 +173,7 @@ class RequestMeter(Struct, eq=False):
         return ApiError(kind="permission", code="price_unknown", param="model", message=message)
 
     def settle(self, context: FlowContext) -> None:
-        """Replace the reservation by what was used. Called once, at the end of the flow."""
+        """Replace the reservation with the actual usage. Called once, at the end of the flow."""
         hold = self.hold
         if hold is None:
             return
@@ -162,12 +185,16 @@ class RequestMeter(Struct, eq=False):
         finally:
             # Tokens without a price count for token budgets only.
             used = Spent(sum(row.tokens for row in rows), sum(row.nano_usd or 0 for row in rows))
-            self.team.counters.settle(hold, used)
+            shared = self.team.shared
+            if shared is not None and shared.has(hold):
+                shared.settle(hold, used)
+            else:
+                self.team.counters.settle(hold, used)
         if rows:
             self.team.ledger.add(rows)
 
     def _rows(self, context: FlowContext, hold: Hold) -> Iterator[UsageRow]:
-        """One row for each model call that has answered."""
+        """Yield one row for each model call that answered."""
         record = context.record
         charges = record.charges
         if not charges:
@@ -176,16 +203,16 @@ class RequestMeter(Struct, eq=False):
             model = record.upstream_model or self.target.model
             charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
         for attempt, charge in enumerate(charges, 1):
-            usage = charge.usage
+            usage = charge.usage if _is_plausible(charge.usage) else None
             counts = None if usage is None else billed_tokens(usage)
-            nano, is_estimated = charge.cost, counts is None
+            nano, is_estimated = None if counts is None else charge.cost, counts is None
             if usage is None or counts is None:
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
                 assert counts is not None
             if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
                 nano = cost_of(usage, price) if is_estimated else None
-                if nano is None:  # the rate for what was used is unknown: never free, and never too little
+                if nano is None:  # the rate is unknown: the cost must be neither zero nor too low
                     nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
             yield UsageRow(
                 request_id=record.id,
@@ -200,15 +227,19 @@ class RequestMeter(Struct, eq=False):
                 cache_write_tokens=counts.written,
                 cache_write_long_tokens=counts.written_long,
                 output_tokens=counts.output,
-                nano_usd=nano,
+                nano_usd=None if nano is None else min(nano, MOST),
                 estimated=is_estimated,
             )
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
-        """Complete counts that the upstream did not report: the answer was cut off, or it counts nothing."""
+        """Estimate missing counts: the answer was cut off, or the upstream reports no counts."""
+        stream, characters = context.stream, context.record.bytes_out
+        if isinstance(stream, StreamTranslation):
+            characters = stream.characters
+            if usage is None and (begun := stream.usage_at_start) is not None and _is_plausible(begun):
+                # Servers send 0 if they do not know the input yet. The output's count is that of its first token.
+                usage = replace(begun, input_tokens=begun.input_tokens or None, output_tokens=None)
         usage = Usage() if usage is None else usage
-        stream = context.stream
-        characters = stream.characters if isinstance(stream, StreamTranslation) else context.record.bytes_out
         output = -(-characters // CHARACTERS_PER_TOKEN)
         return Usage(
             input_tokens=estimate_input(self.received) if usage.input_tokens is None else usage.input_tokens,
@@ -234,13 +265,13 @@ def with_metering(flow: Flow, context: FlowContext, meter: RequestMeter) -> Flow
 
 
 def estimate_input(received: ReceivedRequest) -> int:
-    from toolglot.tokens import estimate  # needed only where an upstream reports nothing, or a limit is close
+    from toolglot.tokens import estimate  # only needed if an upstream reports no usage, or a limit is close
 
     return estimate(received.request, image_tokens=received.client.request.image_tokens)
 
 
 def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
-    """The client's error for a limit that a request exceeds. It says which limit, and when it is free again."""
+    """Build the client's error for an exceeded limit. It names the limit and the time when the limit frees up."""
     words = _WORDS[exceeded.limit]
     is_money = exceeded.limit.startswith("nano_usd")
     amount = f"{exceeded.amount / NANO:g}" if is_money else str(exceeded.amount)
@@ -272,6 +303,11 @@ def _tokens_of(usage: Usage | None) -> int:
     return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
+def _is_plausible(usage: Usage | None) -> bool:
+    """Whether an upstream can have counted this. A wrong number must not use up a budget, or break the database."""
+    return usage is None or all((getattr(usage, name) or 0) <= _MOST_TOKENS for name in COUNTS)
+
+
 def _has_output(context: FlowContext) -> bool:
-    """Whether the client has got a part of an answer."""
+    """Whether the client has received part of an answer."""
     return context.stream is not None or context.record.usage is not None

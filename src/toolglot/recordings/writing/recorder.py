@@ -101,7 +101,7 @@ class Recorder:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is pending, within some seconds."""
+        """Write the pending data, within some seconds."""
         self._closing.set()
         self._queue.put(None)
         self._thread.join(CLOSE_TIMEOUT)
@@ -194,7 +194,7 @@ class RecordingWriter:
         self._hand_over(len(body), self._line, line, body, _is_binary(content_type))
 
     def deferred_line(self, line: RecordingLine, size: int, make: Callable[[], bytes]) -> None:
-        """The same for a body of about this size that the recorder's thread will create."""
+        """Record a line with a body of about this size, which the recorder's thread creates."""
         self._hand_over(size, self._deferred_line, line, make)
 
     def piece(self, stream: int, at: float, data: bytes, content_type: str = "") -> None:
@@ -304,7 +304,7 @@ class RecordingWriter:
             self.write_out()
 
     def write_out(self, *, last: bool = False) -> None:
-        """Write what is ready. The last line is written even if there is no room."""
+        """Write the ready data. The last line is written even if there is no room."""
         data, folder = join_bytes(*self._unwritten), self._recorder.folder
         self._unwritten, self._waiting = [], 0
         if self._lost or not data:

@@ -1,4 +1,4 @@
-"""A worker as seen by its parent: a process, and the parent's end of the socket to it. Nothing here ever blocks."""
+"""The parent's view of a worker: a process, and the parent's end of the socket to it. Nothing here blocks."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Member: TypeAlias = tuple[str, str, Any]
 
 
 class NumberText(str):
-    """A number, as it was written."""
+    """A number in its original spelling."""
 
 
 def _no_constant(name: str) -> NoReturn:

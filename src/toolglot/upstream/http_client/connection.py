@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         return sending
 
     def _write_pieces(self) -> None:
-        """Write what is left of a large body as fast as the upstream reads it: some pieces per turn of the loop."""
+        """Write the rest of a large body as fast as the upstream reads it, a few pieces per turn of the loop."""
         self._writing = False
         for _ in range(PIECES_PER_TURN):
             if not self._writable or self._rest is None or self.transport.is_closing():
@@ -210,15 +210,15 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def deadline(self) -> float:
-        """Time at which this connection has waited too long. An upstream cannot be late while its socket is not
-        read."""
+        """Return the time at which this connection has waited too long. An upstream cannot be late while its socket is
+        not read."""
         if self.sending is None or self._paused or self.limit == inf:
             return inf
         silent = self.heard + self.limit
         return silent if self._progress is None else min(silent, self._progress.deadline)
 
     def on_deadline(self) -> None:
-        """The deadline has passed."""
+        """Handle a passed deadline."""
         sending = self.sending
         if sending is None:
             return
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
         sending.receiver.on_end()
 
     def _release(self) -> None:
-        """The answer has ended: return the connection to the pool if it can be reused."""
+        """Return the connection to the pool after an answer, if it can be reused."""
         self.sending = None
         if self._paused:
             self._paused = False
