@@ -36,7 +36,7 @@ _LESSER = frozenset(SCOPES) - {"rate_limit"}
 _INSTRUCTIONS = ("system", "developer")
 
 
-class UpstreamPool(Struct, frozen=True, eq=False):
+class PooledUpstream(Struct, frozen=True, eq=False):
     """The members of one upstream as runtime objects, and the state of their pool."""
 
     members: tuple[Upstream, ...]
@@ -48,16 +48,16 @@ class UpstreamPool(Struct, frozen=True, eq=False):
         return all(self.state.is_cooling(number, now) for number in range(len(self.members)))
 
 
-def make_pool(config: UpstreamConfig, members: tuple[Upstream, ...], before: UpstreamPool | None) -> UpstreamPool:
+def make_pool(config: UpstreamConfig, members: tuple[Upstream, ...], before: PooledUpstream | None) -> PooledUpstream:
     described = tuple(
         Member(upstream.member, hash_issuer(upstream), member.weight, member.quota_group or "")
         for upstream, member in zip(members, config.pool, strict=True)
     )
     origin = (described, config.breaker)
     if before is not None and before.origin == origin:
-        return UpstreamPool(members, before.state, origin)
+        return PooledUpstream(members, before.state, origin)
     state = Pool(members[0].name, described, failures=config.breaker.failures, rest=config.breaker.rest)
-    return UpstreamPool(members, state, origin)
+    return PooledUpstream(members, state, origin)
 
 
 class MemberGate(Struct, frozen=True, eq=False):
@@ -112,7 +112,7 @@ class MemberGate(Struct, frozen=True, eq=False):
 
 def choose_targets(
     context: FlowContext,
-    pool: UpstreamPool,
+    pool: PooledUpstream,
     target: Target,
     turn: Turn,
     make_target: Callable[[Upstream, Target], UpstreamTarget],
@@ -157,7 +157,7 @@ def _prepare_later(
 
 
 def _describe_failure(
-    context: FlowContext, pool: UpstreamPool, turn: Turn, upstream: Upstream, error: ApiError
+    context: FlowContext, pool: PooledUpstream, turn: Turn, upstream: Upstream, error: ApiError
 ) -> ApiError:
     """Return the client's error for a failed call. The client gets a rate limit only after all members have failed, so
     it names the time when the first member is available again, not that of this member."""
@@ -166,7 +166,7 @@ def _describe_failure(
     return replace(described, retry_after=wait, retry_after_date=None) if wait > 0 else described
 
 
-def _describe_rest(pool: UpstreamPool, turn: Turn, now: float) -> ApiError:
+def _describe_rest(pool: PooledUpstream, turn: Turn, now: float) -> ApiError:
     """Return the client's error if no member may be called."""
     state = pool.state
     wait = state.wait(now, turn)
@@ -183,7 +183,7 @@ def _describe_rest(pool: UpstreamPool, turn: Turn, now: float) -> ApiError:
 # The conversation of a request
 
 
-def find_turn(received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None) -> Turn:
+def find_turn(received: ReceivedRequest, owner: str, pool: PooledUpstream, target: Target, store: Store | None) -> Turn:
     conversation = find_conversation(received.headers, received.request, owner)
     client, upstream = received.client.name, pool.members[0].dialect.name
     if conversation is None or upstream not in TAKES_BACK:
@@ -241,7 +241,7 @@ def _sends_state(received: ReceivedRequest) -> bool:
 
 
 def _has_stored_state(
-    received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None
+    received: ReceivedRequest, owner: str, pool: PooledUpstream, target: Target, store: Store | None
 ) -> bool:
     """Return whether reasoning state of the conversation may be stored here."""
     if store is None or all(message.role != "assistant" for message in received.request.messages):

@@ -100,7 +100,7 @@ class Turn(Struct, frozen=True):
 NO_CONVERSATION = Turn(None)
 
 
-class Choice(Struct, frozen=True):
+class MemberChoice(Struct, frozen=True):
     member: int
     delay: float = 0.0
     """Seconds to wait for the end of the member's rate limit before choosing again, even if it has failed before."""
@@ -150,7 +150,7 @@ class Pool:
         self._open: set[PoolTicket] = set()
         self._moved: OrderedDict[bytes, str] = OrderedDict()
 
-    # Choice
+    # MemberChoice
 
     def choose(
         self,
@@ -159,7 +159,7 @@ class Pool:
         random: Callable[[], float],
         tried: Container[int] = (),
         patience: float = PATIENCE_SECONDS,
-    ) -> Choice | None:
+    ) -> MemberChoice | None:
         """Choose the member for a request; None if no member may be called.
 
         Args:
@@ -173,20 +173,20 @@ class Pool:
         ranked = [] if turn.conversation is None else self.rank(turn.conversation)
         home = None if turn.conversation is None else self._find_home(turn, ranked)
         if home is not None and 0 < (delay := self._limit_wait(home, turn.model, now)) <= patience:
-            return Choice(home, delay * (1 + WAIT_SPREAD * random()))
+            return MemberChoice(home, delay * (1 + WAIT_SPREAD * random()))
         usable = self._find_usable(turn)
         ready = [number for number in usable if number not in tried and self._is_ready(number, turn, now)]
         if not ready:
             refusing = self._choose_refusing(usable, turn.model, now, tried)
-            return None if refusing is None else Choice(refusing)
+            return None if refusing is None else MemberChoice(refusing)
         if len(ready) == 1:
-            return Choice(ready[0])
+            return MemberChoice(ready[0])
         if home is None:
-            return Choice(self._choose_idler(ready, random))
+            return MemberChoice(self._choose_idler(ready, random))
         if (turn.is_pinned or turn.is_bound) and home in ready:
-            return Choice(home)
+            return MemberChoice(home)
         busy = self._find_busy(ready)
-        return Choice(next(number for number in ranked if number in ready and number not in busy))
+        return MemberChoice(next(number for number in ranked if number in ready and number not in busy))
 
     def rank(self, conversation: bytes) -> list[int]:
         """Return all members, the conversation's first choice first."""
@@ -290,7 +290,7 @@ class Pool:
         return wait if cooldown is None else max(wait, cooldown.wait(now))
 
     def _limit_wait(self, number: int, model: str, now: float) -> float:
-        """Return the seconds until a rate limit ends, if the upstream named its end and nothing else blocks the member."""
+        """Return the seconds until a rate limit ends, if its end is named and nothing else blocks the member."""
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         if cooldown is None or not cooldown.is_named:
             return 0.0
