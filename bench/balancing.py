@@ -26,7 +26,7 @@ from statistics import fmean, quantiles
 from msgspec import Struct
 
 from toolglot.errors import ApiError
-from toolglot.upstream.pool import PATIENCE_SECONDS, Choice, Member, Pool, PoolTicket, Turn
+from toolglot.upstream.pool import PATIENCE_SECONDS, Member, MemberChoice, Pool, PoolTicket, Turn
 
 ACCOUNTS = ("a", "b", "c", "d", "d")
 """The account of each key: the last two share one."""
@@ -119,9 +119,9 @@ class Policy:
         self.random = random
         self.in_flight = [0] * len(ACCOUNTS)
 
-    def choose(self, session: bytes, now: float, tried: Container[int], patience: float) -> Choice | None:
+    def choose(self, session: bytes, now: float, tried: Container[int], patience: float) -> MemberChoice | None:
         number = self.pick(session, self.left(tried))
-        return None if number is None else Choice(number)
+        return None if number is None else MemberChoice(number)
 
     def pick(self, session: bytes, left: Sequence[int]) -> int | None:
         """Choose one of the keys that have not failed yet."""
@@ -192,7 +192,7 @@ class Ours(Policy):
         self._pool = new_pool()
         self.in_flight = self._pool.in_flight
 
-    def choose(self, session: bytes, now: float, tried: Container[int], patience: float) -> Choice | None:
+    def choose(self, session: bytes, now: float, tried: Container[int], patience: float) -> MemberChoice | None:
         return self._pool.choose(Turn(session), now, self.random.random, tried, patience)
 
     def enter(self, number: int, now: float) -> object:

@@ -65,6 +65,8 @@ class StateFields(Struct, frozen=True, kw_only=True):
     texts: Checks = {}
     bound_to_model: bool = False
     """Only the model that made the state takes it back, not every model behind the same address."""
+    bound_to_account: bool = False
+    """Only the account that made the state takes it back."""
     needs_follower: bool = False
     """The API refuses reasoning that is sent back without the item that followed it in the answer."""
     in_extra_content: bool = False

@@ -5,6 +5,7 @@ The issues are those of other gateways: LL is LiteLLM.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +16,17 @@ import pytest
 from tests.lint.streams import SOUND
 from tests.server.client_errors import break_told, error_told, good_end, mid_call
 from tests.server.gateway import CLIENTS, Running, at, gateway
+from tests.server.test_reasoning_state import CALLS, DONE, HI, ask, go_on, vendor_server
+from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, pause, reply, reset, stream
+from tests.upstream.judges import Claude, Gemini, Vendor
 from tests.waiting import until
 from toolglot.config.schema import BreakerConfig, ModelConfig, PoolMemberConfig, Retries
+from toolglot.errors import ApiError
 from toolglot.gateway.pool_targets import SESSION_HEADERS, find_conversation
 from toolglot.ir import Request
 from toolglot.store.sqlite import SqliteStore
-from toolglot.upstream.pool import LOAD_FACTOR, LOAD_SLACK, Pool
+from toolglot.upstream.pool import LOAD_FACTOR, LOAD_SLACK, Pool, PoolTicket
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
@@ -368,6 +373,19 @@ def test_turns_without_an_id_stay_together_by_their_beginning() -> None:
         assert len({*keys}) > 1
 
 
+@pytest.mark.parametrize("dialect", CLIENTS)
+def test_every_api_can_have_a_pool(dialect: str, tmp_path: Path) -> None:
+    later = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    body = {"messages": [*later, {"role": "user", "content": "more"}]}
+    with (
+        kept(tmp_path / "store") as store,
+        gateway(at(dialect, "demo:", pool=(member("a"), member("b"))), store=store) as running,
+    ):
+        for _ in range(2):
+            answer = running.ask("openai_chat", model="up/demo", body=body)
+            assert (answer.status, answer.headers["x-toolglot-member"] in "ab") == (200, True)
+
+
 def test_a_cache_key_keeps_requests_together() -> None:
     pool = tuple(member(name) for name in "abcd")
     with BadServer(WHOLE) as server, gateway(at("openai_chat", server.url, pool=pool)) as running:
@@ -427,6 +445,120 @@ def test_a_client_that_leaves_frees_its_member() -> None:
         until(lambda: sum(state(running).in_flight) == 0, "the call is over")
         assert server.connections == 1
         hold.open()
+
+
+@pytest.mark.parametrize("name", ["x-claude-code-session-id"])
+def test_subagents_of_a_session_are_conversations_of_their_own(name: str) -> None:
+    pool = tuple(member(name) for name in "abcd")
+    with BadServer(WHOLE) as server, gateway(at("openai_chat", server.url, pool=pool)) as running:
+        for number in range(8):
+            for _ in range(2):
+                running.ask("openai_chat", headers={name: "session", "x-claude-code-agent-id": f"agent {number}"})
+        keys = called(server)
+        assert keys[::2] == keys[1::2]
+        assert len({*keys}) > 1
+
+
+# Reasoning state
+
+
+_THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "made by one account"}
+_TOLD = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+_BOUND = {"input": [{"role": "user", "content": "Hi"}, _THOUGHT, _TOLD, {"role": "user", "content": "more"}]}
+_RESPONSE: Script = [
+    expect(),
+    reply(
+        {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1,
+            "status": "completed",
+            "model": "m",
+            "output": [
+                {
+                    "type": "message",
+                    "id": "msg_1",
+                    "status": "completed",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "Hello", "annotations": []}],
+                }
+            ],
+            "usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4},
+        }
+    ),
+]
+
+
+def test_ccr_1691_encrypted_reasoning_goes_to_no_other_account() -> None:
+    """CCR#1691 and LiteLLM's incident of 2026-02-24: another account refuses it, and the conversation is stuck."""
+    pool = (member("a", quota_group="org"), member("b", quota_group="org"), member("c"))
+    with (
+        BadServer(fail(500), _RESPONSE, fail(429, retry_after="60"), _RESPONSE) as server,
+        gateway(at("openai_responses", server.url, pool=pool)) as running,
+    ):
+        headers = session(running, "a")
+        assert running.ask("openai_responses", headers=headers, body=_BOUND).headers["x-toolglot-member"] == "b"
+        for _ in range(2):
+            answer = running.ask("openai_responses", headers=headers, body=_BOUND)
+            assert (answer.status, int(answer.headers["retry-after"]) >= 60) == (429, True)
+        assert running.ask("openai_responses", headers=headers, body={"input": "Hi"}).status == 200
+        assert called(server) == ["a", "b", "b", "c"]
+
+
+def test_encrypted_reasoning_stays_at_the_account_that_took_over() -> None:
+    with (
+        BadServer(fail(500), _RESPONSE) as server,
+        gateway(at("openai_responses", server.url, pool=(member("a"), member("b")))) as running,
+    ):
+        headers = session(running, "a")
+        assert running.ask("openai_responses", headers=headers, body={"input": "Hi"}).status == 200
+        assert running.ask("openai_responses", headers=headers, body=_BOUND).status == 200
+        assert called(server) == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("vendor", [Claude, Gemini])
+def test_stored_reasoning_returns_to_a_busy_member_and_to_no_other(vendor: type[Vendor]) -> None:
+    first, second = vendor("a"), vendor("b")
+    with (
+        kept() as store,
+        vendor_server(first, [CALLS, DONE, DONE]) as one,
+        vendor_server(second, [CALLS, DONE, DONE]) as other,
+        gateway(
+            at(
+                first.dialect,
+                one.url,
+                models=(first.model,),
+                pool=(member("a", base_url=one.url), member("b", base_url=other.url)),
+            ),
+            store=store,
+        ) as running,
+    ):
+        message = ask(running, HI, first.model)
+        servers = [(first, one), (second, other)]
+        home = next(number for number, (_, server) in enumerate(servers) if server.requests)
+        model, server = servers[home]
+        pool = state(running)
+        pool.in_flight[home] += 100
+        ask(running, go_on(message), first.model)
+        assert 0 in model.returned(server.requests[-1].json())
+        pool.settle(enter_member(pool, home, first.model), ApiError(kind="authentication", message=""), _FAR)
+        ask(running, go_on(message), first.model)
+        stranger, strange = servers[1 - home]
+        assert len(strange.requests) == 1
+        assert stranger.refused == []
+        signatures = re.findall(rb'[sS]ignature": ?"([^"]+)"', server.requests[-1].body)
+        assert signatures
+        assert [each for each in signatures if each in strange.requests[-1].body] == []
+
+
+def enter_member(pool: Pool, number: int, model: str) -> PoolTicket:
+    ticket = pool.enter(number, model, 0.0)
+    assert ticket is not None
+    return ticket
+
+
+_FAR = 1e12
+"""A time of the monotonic clock that does not come."""
 
 
 # Reports

@@ -18,8 +18,8 @@ from toolglot.upstream.pool import (
     LOAD_FACTOR,
     LOAD_SLACK,
     TRIAL_SECONDS,
-    Choice,
     Member,
+    MemberChoice,
     Pool,
     PoolTicket,
     Turn,
@@ -242,11 +242,11 @@ def test_a_conversation_waits_a_few_seconds_for_its_member_and_others_do_not() -
     pool = Pool("p", [Member("a", "a"), Member("b", "b")])
     home = choose(pool, CONVERSATIONS[0])
     limited(pool, home, named=4.0)
-    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.0) == Choice(home, 4.0)
-    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.5) == Choice(home, 6.0)
-    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, no_random, patience=3.9) == Choice(1 - home)
-    assert pool.choose(Turn(None), 0.0, Random(1).random) == Choice(1 - home)
-    assert pool.choose(Turn(CONVERSATIONS[0]), 4.0, no_random) == Choice(home)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.0) == MemberChoice(home, 4.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.5) == MemberChoice(home, 6.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, no_random, patience=3.9) == MemberChoice(1 - home)
+    assert pool.choose(Turn(None), 0.0, Random(1).random) == MemberChoice(1 - home)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 4.0, no_random) == MemberChoice(home)
 
 
 def test_a_conversation_does_not_wait_for_a_guessed_time_or_a_member_that_is_down() -> None:

@@ -104,7 +104,10 @@ def _facts(target: Target, upstream: UpstreamConfig) -> str:
 
 
 def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
-    """Yield timeouts and retries that differ from the defaults."""
+    """Yield the members of a pool, and timeouts and retries that differ from the defaults."""
+    for member in upstream.pool:
+        group = f", quota group {member.quota_group}" if member.quota_group else ""
+        yield visible(f"member {member.name}: at {member.base_url}, weight {member.weight:g}{group}")
     for name in ("timeouts", "retries", "breaker"):
         section = getattr(upstream, name)
         default = asdict(type(section)())

@@ -8,7 +8,7 @@ from toolglot.config.schema import Config, TeamConfig
 from toolglot.config.secrets import header_secrets, mcp_secrets, team_secrets
 from toolglot.gateway.known_refusals import KnownRefusals
 from toolglot.gateway.model_catalog import ModelCatalog
-from toolglot.gateway.pool_targets import UpstreamPool, make_pool
+from toolglot.gateway.pool_targets import PooledUpstream, make_pool
 from toolglot.gateway.prefix_reuse import PrefixReuse
 from toolglot.gateway.recent_prefixes import RecentPrefixes
 from toolglot.ir import replace
@@ -44,7 +44,7 @@ class Gateway:
         payees = {name: find_payee(upstream.vendor, upstream.base_url) for name, upstream in upstreams.items()}
         self.pricing = Pricing(config.prices, payees)
         self.exchanges = KnownExchangeSettings()
-        self.pools: Mapping[str, UpstreamPool] = {
+        self.pools: Mapping[str, PooledUpstream] = {
             name: make_pool(config.upstreams[name], members, None if before is None else before.pools.get(name))
             for name, members in pools.items()
         }

@@ -17,7 +17,7 @@ from toolglot.gateway.flow import Failure, FlowContext, StoppedError, Translatio
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.upstream_errors import RESTING, describe_outcome
 from toolglot.ir import Request, Text, Thinking, Tool, native_of, replace
-from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
+from toolglot.passes.envelope import BOUND_TO_ACCOUNT, BOUND_TO_MODEL, TAKES_BACK
 from toolglot.routing import Target
 from toolglot.store import Store
 from toolglot.upstream.breaker import Ticket
@@ -28,13 +28,15 @@ from toolglot.upstream.upstream import Upstream
 if TYPE_CHECKING:
     from toolglot.config.schema import UpstreamConfig
 
-SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id", "x-session-id", "x-session-affinity")
+SESSION_HEADERS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-session-affinity")
 """Headers with which agents name a conversation: Claude Code, Codex, opencode."""
+SUBAGENT_HEADER = "x-claude-code-agent-id"
+"""Names a subagent, whose prompts differ from those of its session."""
 _LESSER = frozenset(SCOPES) - {"rate_limit"}
 _INSTRUCTIONS = ("system", "developer")
 
 
-class UpstreamPool(Struct, frozen=True, eq=False):
+class PooledUpstream(Struct, frozen=True, eq=False):
     """The members of one upstream as runtime objects, and the state of their pool."""
 
     members: tuple[Upstream, ...]
@@ -46,16 +48,16 @@ class UpstreamPool(Struct, frozen=True, eq=False):
         return all(self.state.is_cooling(number, now) for number in range(len(self.members)))
 
 
-def make_pool(config: UpstreamConfig, members: tuple[Upstream, ...], before: UpstreamPool | None) -> UpstreamPool:
+def make_pool(config: UpstreamConfig, members: tuple[Upstream, ...], before: PooledUpstream | None) -> PooledUpstream:
     described = tuple(
         Member(upstream.member, hash_issuer(upstream), member.weight, member.quota_group or "")
         for upstream, member in zip(members, config.pool, strict=True)
     )
     origin = (described, config.breaker)
     if before is not None and before.origin == origin:
-        return UpstreamPool(members, before.state, origin)
+        return PooledUpstream(members, before.state, origin)
     state = Pool(members[0].name, described, failures=config.breaker.failures, rest=config.breaker.rest)
-    return UpstreamPool(members, state, origin)
+    return PooledUpstream(members, state, origin)
 
 
 class MemberGate(Struct, frozen=True, eq=False):
@@ -110,7 +112,7 @@ class MemberGate(Struct, frozen=True, eq=False):
 
 def choose_targets(
     context: FlowContext,
-    pool: UpstreamPool,
+    pool: PooledUpstream,
     target: Target,
     turn: Turn,
     make_target: Callable[[Upstream, Target], UpstreamTarget],
@@ -136,8 +138,8 @@ def choose_targets(
             label=upstream.label,
             breaker=MemberGate(context, state, number, turn, tried, is_closed),
             prepare=partial(_prepare_later, delay, made.prepare) if delay > 0 else made.prepare,
-            describe=partial(_describe_failure, context, pool, upstream),
-            describe_rest=partial(_describe_rest, pool),
+            describe=partial(_describe_failure, context, pool, turn, upstream),
+            describe_rest=partial(_describe_rest, pool, turn),
             is_next_member=is_next,
             lesser_kinds=_LESSER,
         )
@@ -154,21 +156,25 @@ def _prepare_later(
     return (yield from prepare(context))
 
 
-def _describe_failure(context: FlowContext, pool: UpstreamPool, upstream: Upstream, error: ApiError) -> ApiError:
+def _describe_failure(
+    context: FlowContext, pool: PooledUpstream, turn: Turn, upstream: Upstream, error: ApiError
+) -> ApiError:
     """Return the client's error for a failed call. The client gets a rate limit only after all members have failed, so
     it names the time when the first member is available again, not that of this member."""
     described = describe_outcome(upstream, error)
-    wait = pool.state.wait(context.environment.now()) if described.kind == "rate_limit" else 0.0
+    wait = pool.state.wait(context.environment.now(), turn) if described.kind == "rate_limit" else 0.0
     return replace(described, retry_after=wait, retry_after_date=None) if wait > 0 else described
 
 
-def _describe_rest(pool: UpstreamPool, now: float) -> ApiError:
+def _describe_rest(pool: PooledUpstream, turn: Turn, now: float) -> ApiError:
     """Return the client's error if no member may be called."""
     state = pool.state
-    wait = state.wait(now)
+    wait = state.wait(now, turn)
     limited = state.has_rate_limit(now)
     why = "is rate limited or rests after failures" if limited else "has failed repeatedly"
-    message = f"Every member of the upstream {state.name!r} {why}; the first is available again in {ceil(wait)} seconds"
+    whose = ", of the account that made the reasoning in this conversation," if turn.is_bound else ""
+    again = f"the first is available again in {ceil(wait)} seconds"
+    message = f"Every member of the upstream {state.name!r}{whose} {why}; {again}"
     if limited:
         return ApiError(kind="rate_limit", status=429, code=RESTING, message=message, retry_after=wait)
     return ApiError(kind="server", status=503, code=RESTING, message=message, retry_after=wait)
@@ -177,10 +183,16 @@ def _describe_rest(pool: UpstreamPool, now: float) -> ApiError:
 # The conversation of a request
 
 
-def find_turn(received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None) -> Turn:
+def find_turn(received: ReceivedRequest, owner: str, pool: PooledUpstream, target: Target, store: Store | None) -> Turn:
     conversation = find_conversation(received.headers, received.request, owner)
-    is_pinned = conversation is not None and _has_state(received, owner, pool, target, store)
-    return Turn(conversation, target.model, is_pinned)
+    client, upstream = received.client.name, pool.members[0].dialect.name
+    if conversation is None or upstream not in TAKES_BACK:
+        return Turn(conversation, target.model)
+    sends_state = _sends_state(received)
+    is_pinned = sends_state or _has_stored_state(received, owner, pool, target, store)
+    return Turn(
+        conversation, target.model, is_pinned, sends_state and client == upstream and upstream in BOUND_TO_ACCOUNT
+    )
 
 
 def find_conversation(headers: Mapping[str, str], request: Request, owner: str) -> bytes | None:
@@ -191,7 +203,7 @@ def find_conversation(headers: Mapping[str, str], request: Request, owner: str) 
     """
     for name in SESSION_HEADERS:
         if session := headers.get(name):
-            return _hash(owner, "session", session)
+            return _hash(owner, "session", session, headers.get(SUBAGENT_HEADER, ""))
     if request.prompt_cache is not None and request.prompt_cache.key:
         return _hash(owner, "cache key", request.prompt_cache.key)
     system: list[str] = []
@@ -217,18 +229,22 @@ def _hash(*parts: str) -> bytes:
     return made.digest()
 
 
-def _has_state(received: ReceivedRequest, owner: str, pool: UpstreamPool, target: Target, store: Store | None) -> bool:
-    """Return whether the conversation has reasoning state that one member made: sent by the client, or stored here."""
-    client, upstream = received.client, pool.members[0].dialect
-    if not TAKES_BACK[upstream.name]:
+def _sends_state(received: ReceivedRequest) -> bool:
+    """Return whether the client sends reasoning state back."""
+    name, slot = received.client.name, received.client.state.slot
+    return any(
+        isinstance(block, Thinking) or (slot is not None and slot in native_of(block, name))
+        for message in received.request.messages
+        if message.role == "assistant"
+        for block in message.content
+    )
+
+
+def _has_stored_state(
+    received: ReceivedRequest, owner: str, pool: PooledUpstream, target: Target, store: Store | None
+) -> bool:
+    """Return whether reasoning state of the conversation may be stored here."""
+    if store is None or all(message.role != "assistant" for message in received.request.messages):
         return False
-    answers = [message for message in received.request.messages if message.role == "assistant"]
-    slot = client.state.slot
-    for message in answers:
-        for block in message.content:
-            if isinstance(block, Thinking) or (slot is not None and slot in native_of(block, client.name)):
-                return True
-    if store is None or not answers:
-        return False
-    model = target.model if upstream.name in BOUND_TO_MODEL else ""
+    model = target.model if pool.members[0].dialect.name in BOUND_TO_MODEL else ""
     return any(store.may_have_states(owner, hash_issuer(member, model)) for member in pool.members)

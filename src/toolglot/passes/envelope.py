@@ -53,6 +53,8 @@ TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.
 """APIs whose models accept their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
 """APIs whose state is accepted only by the model that created it."""
+BOUND_TO_ACCOUNT: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_account)
+"""APIs whose state is accepted only by the account that created it."""
 
 # The whole envelope is base64, because Gemini's clients check that. The 9-byte seal always encodes to the same 12
 # characters.

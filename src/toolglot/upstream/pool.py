@@ -92,10 +92,15 @@ class Turn(Struct, frozen=True):
     """None if the request has no id."""
     model: str = ""
     is_pinned: bool = False
-    """The conversation has reasoning state that only one member accepts. It goes there even if that member is busy."""
+    """The conversation has reasoning state that one member made. It goes there even if that member is busy."""
+    is_bound: bool = False
+    """The request contains such state, and another account would refuse it. It goes to no other account."""
 
 
-class Choice(Struct, frozen=True):
+NO_CONVERSATION = Turn(None)
+
+
+class MemberChoice(Struct, frozen=True):
     member: int
     delay: float = 0.0
     """Seconds to wait for the end of the member's rate limit before choosing again, even if it has failed before."""
@@ -145,7 +150,7 @@ class Pool:
         self._open: set[PoolTicket] = set()
         self._moved: OrderedDict[bytes, str] = OrderedDict()
 
-    # Choice
+    # MemberChoice
 
     def choose(
         self,
@@ -154,7 +159,7 @@ class Pool:
         random: Callable[[], float],
         tried: Container[int] = (),
         patience: float = PATIENCE_SECONDS,
-    ) -> Choice | None:
+    ) -> MemberChoice | None:
         """Choose the member for a request; None if no member may be called.
 
         Args:
@@ -168,21 +173,20 @@ class Pool:
         ranked = [] if turn.conversation is None else self.rank(turn.conversation)
         home = None if turn.conversation is None else self._find_home(turn, ranked)
         if home is not None and 0 < (delay := self._limit_wait(home, turn.model, now)) <= patience:
-            return Choice(home, delay * (1 + WAIT_SPREAD * random()))
-        ready = [
-            number for number in range(len(self.members)) if number not in tried and self._is_ready(number, turn, now)
-        ]
+            return MemberChoice(home, delay * (1 + WAIT_SPREAD * random()))
+        usable = self._find_usable(turn)
+        ready = [number for number in usable if number not in tried and self._is_ready(number, turn, now)]
         if not ready:
-            refusing = self._choose_refusing(turn.model, now, tried)
-            return None if refusing is None else Choice(refusing)
+            refusing = self._choose_refusing(usable, turn.model, now, tried)
+            return None if refusing is None else MemberChoice(refusing)
         if len(ready) == 1:
-            return Choice(ready[0])
+            return MemberChoice(ready[0])
         if home is None:
-            return Choice(self._choose_idler(ready, random))
-        if turn.is_pinned and home in ready:
-            return Choice(home)
+            return MemberChoice(self._choose_idler(ready, random))
+        if (turn.is_pinned or turn.is_bound) and home in ready:
+            return MemberChoice(home)
         busy = self._find_busy(ready)
-        return Choice(next(number for number in ranked if number in ready and number not in busy))
+        return MemberChoice(next(number for number in ranked if number in ready and number not in busy))
 
     def rank(self, conversation: bytes) -> list[int]:
         """Return all members, the conversation's first choice first."""
@@ -193,9 +197,16 @@ class Pool:
         ]
         return sorted(range(len(self.members)), key=scores.__getitem__, reverse=True)
 
+    def _find_usable(self, turn: Turn) -> Sequence[int]:
+        """Return the members that accept a request: all, or those of one account."""
+        if not turn.is_bound or turn.conversation is None:
+            return range(len(self.members))
+        group = self._groups[self._find_home(turn, self.rank(turn.conversation))]
+        return [number for number, other in enumerate(self._groups) if other == group]
+
     def _find_home(self, turn: Turn, ranked: Sequence[int]) -> int:
         """Return the member that a conversation belongs to: that with its state, or else the first choice."""
-        identity = self._moved.get(turn.conversation or b"") if turn.is_pinned else None
+        identity = self._moved.get(turn.conversation or b"") if turn.is_pinned or turn.is_bound else None
         if identity is None:
             return ranked[0]
         return next((number for number, member in enumerate(self.members) if member.identity == identity), ranked[0])
@@ -234,18 +245,18 @@ class Pool:
                 return number
         return numbers[-1]
 
-    def _choose_refusing(self, model: str, now: float, tried: Container[int]) -> int | None:
+    def _choose_refusing(self, usable: Sequence[int], model: str, now: float, tried: Container[int]) -> int | None:
         """If nothing but refusals of credentials and models blocks the pool, return the member to try again."""
-        if any(self._busy_wait(number, now) > 0 for number in range(len(self.members))):
+        if any(self._busy_wait(number, now) > 0 for number in usable):
             return None
-        left = [number for number in range(len(self.members)) if number not in tried]
+        left = [number for number in usable if number not in tried]
         return min(left, key=lambda number: self._refusal_wait(number, model, now), default=None)
 
     # Availability
 
-    def wait(self, now: float) -> float:
+    def wait(self, now: float, turn: Turn = NO_CONVERSATION) -> float:
         """Return the seconds until the first limited or resting member is available again; 0 if there is none."""
-        waits = [self._busy_wait(number, now) for number in range(len(self.members))]
+        waits = [self._busy_wait(number, now) for number in self._find_usable(turn)]
         return min((wait for wait in waits if wait > 0), default=0.0)
 
     def is_cooling(self, number: int, now: float) -> bool:
@@ -260,7 +271,7 @@ class Pool:
 
     def has_other(self, turn: Turn, now: float, tried: Container[int]) -> bool:
         """Whether another member is available."""
-        return any(number not in tried and self._is_ready(number, turn, now) for number in range(len(self.members)))
+        return any(number not in tried and self._is_ready(number, turn, now) for number in self._find_usable(turn))
 
     def _keys(self, number: int, model: str) -> tuple[_Key, _Key, _Key]:
         """Return the cool-downs that may concern a call: of the group, the credential and the model."""
@@ -279,7 +290,7 @@ class Pool:
         return wait if cooldown is None else max(wait, cooldown.wait(now))
 
     def _limit_wait(self, number: int, model: str, now: float) -> float:
-        """Seconds until a rate limit ends, if the upstream named its end and nothing else blocks the member."""
+        """Return the seconds until a rate limit ends, if its end is named and nothing else blocks the member."""
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         if cooldown is None or not cooldown.is_named:
             return 0.0
