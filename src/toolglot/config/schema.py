@@ -319,6 +319,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+POSTGRES = ("postgresql://", "postgres://")
+REDIS = ("redis://", "rediss://", "unix://")
+"""Beginnings of the addresses of servers that gateways share."""
+
+
 class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Keys for a team: each with an owner, allowed models, limits and budgets. `toolglot keys` creates them."""
 
