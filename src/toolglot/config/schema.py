@@ -343,6 +343,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+POSTGRES = ("postgresql://", "postgres://")
+REDIS = ("redis://", "rediss://", "unix://")
+"""Beginnings of the addresses of servers that gateways share."""
+
+
 class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A proxy that signs people in, and sends their names. Its headers count only in requests from its own address that
     carry the shared secret."""
