@@ -159,7 +159,7 @@ def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
     if agent.usual_model is not None and _works(place, agent.usual_model):
         return None
     if not names:
-        raise ModelError("no model was found here", _advise_without_models(place))
+        raise ModelError("no models found", _advise_without_models(place))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ModelError(f"choose one of {count_noun(len(names), 'model')} with --model", join_names(names))
     return _ask_for_model(names)
