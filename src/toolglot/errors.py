@@ -228,7 +228,7 @@ class UpstreamDecodeError(DecodeError):
 
 
 class UnknownDialectError(ToolglotError, KeyError):
-    """There is no dialect of this name. `known` lists the existing names, `suggestions` the most similar ones."""
+    """No dialect has this name. `known` lists the existing names, `suggestions` the most similar ones."""
 
     def __init__(self, name: str, known: tuple[str, ...], suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(name)

@@ -29,7 +29,7 @@ from toolglot.upstream.vendors import LOCAL_SERVERS
 from toolglot.wire import json
 
 CHECK_TIMEOUT = 30.0
-"""Seconds. The gateway's own limit for the upstream's answer is shorter."""
+"""Time limit of the check in seconds. The gateway's own limit for the upstream's answer is shorter."""
 NO_MODEL_ADVICE = (
     "start a model server or set a vendor's API key; `toolglot doctor` shows what was looked for. "
     "To try the agent without a model: --model demo"

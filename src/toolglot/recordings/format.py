@@ -182,7 +182,7 @@ class StoreRead(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class ServedTools(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
-    """The body is the list of servers as JSON: `served_servers.py`."""
+    """The line with the available MCP servers. The body is the list of servers as JSON (`served_servers.py`)."""
 
     limits: dict[str, Any] = {}
     """Limits for tools, as configured."""
@@ -200,7 +200,7 @@ class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ServedResult(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
-    """The body is the result as JSON; missing if there is a `failure`."""
+    """The line with a tool's result. The body is the result as JSON; missing if there is a `failure`."""
 
     call: str = ""
     server: str = ""

@@ -57,7 +57,7 @@ def replace_found(text: str, found: Iterable[FoundSecret], instead: str | None) 
 
 
 def replace_in_pieces(text: str, found: Iterable[FoundSecret], instead: str | None) -> Iterator[ReplacedPiece]:
-    """Same in pieces: unchanged ones, and replacements."""
+    """Replace secrets, and yield the text in pieces: unchanged ones and replacements."""
     done = 0
     for each in found:
         if each.end <= done:

@@ -107,8 +107,11 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
 
 
 class TextAnswerPass:
-    """`retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
-    never sees the beginning of a call before its end."""
+    """Pass that parses calls in an answer's text.
+
+    `retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
+    never sees the beginning of a call before its end.
+    """
 
     def __init__(self, context: Context, retry: RetryPrompt | None = None, *, whole: bool = False) -> None:
         text = context.text

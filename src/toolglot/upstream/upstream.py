@@ -21,7 +21,7 @@ from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
 from toolglot.upstream.vendors import VERSION
 
 MIN_SECRET_LENGTH = 8
-"""Characters. Shorter secrets occur by chance in unrelated text."""
+"""Minimum length of a secret in characters. Shorter secrets occur by chance in unrelated text."""
 
 HIDDEN = "(hidden)"
 

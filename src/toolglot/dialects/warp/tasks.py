@@ -26,7 +26,8 @@ _STEP_COST = 64
 
 
 class Tasks:
-    """`sent` is the request as it went to the server. Unreadable data sets `problem`; the decoder reports the error."""
+    """The tasks of a stream. `sent` is the request as it went to the server. Unreadable data sets `problem`; the
+    decoder reports the error."""
 
     def __init__(self, sent: bytes) -> None:
         request = parse("Request", sent)

@@ -67,7 +67,7 @@ _LEAST_CHANGES = 2
 _LEAST_DIFFERENT = 7
 """Different characters: a number padded with zeros has fewer."""
 _SHORTEST_NAME = 4
-"""Characters. Shorter names may match by chance, and do not make an id long."""
+"""Minimum length of a name in characters. Shorter names may match by chance, and do not make an id long."""
 
 _answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
