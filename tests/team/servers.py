@@ -36,6 +36,9 @@ def find_program(name: str) -> str:
 class Server:
     """A server process that tests stop, pause and start again."""
 
+    IMMEDIATE = signal.SIGKILL
+    """Ends the server as a crash does, with its children."""
+
     def __init__(self, folder: Path, command: Sequence[str], port: int) -> None:
         self.folder, self.port = folder, port
         self._command = command
@@ -61,12 +64,20 @@ class Server:
         for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
             os.kill(int(child), number)
 
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End the server, at once by default."""
+    def kill(self, number: signal.Signals) -> None:
         if self._process is not None:
             self.send(number)
             self._process.wait(FAILSAFE)
             self._process = None
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The server has ended at once, without a word to its clients, and starts again."""
+        self.kill(self.IMMEDIATE)
+        try:
+            yield
+        finally:
+            self.start()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -85,7 +96,6 @@ def _as_user() -> list[str]:
 
 class Postgres(Server):
     IMMEDIATE = signal.SIGQUIT
-    """Ends the server without a checkpoint, as a crash does, and its children with it."""
 
     def __init__(self, folder: Path) -> None:
         port = free_port()
@@ -121,6 +131,30 @@ class Postgres(Server):
         self._databases += 1
         self.query(f"CREATE DATABASE team{self._databases}")
         return self.url(f"team{self._databases}")
+
+
+class Redis(Server):
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        options = {"port": port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": str(folder)}
+        settings = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        super().__init__(folder, [find_program("redis-server"), *settings], port)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.query("PING") == b"+PONG\r\n"
+        except OSError:
+            return False
+
+    def query(self, command: str) -> bytes:
+        """Run a command; the beginning of its reply."""
+        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(65536)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
 
 
 @contextmanager

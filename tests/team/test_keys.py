@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -274,6 +277,43 @@ def test_a_database_that_this_version_cannot_use_is_refused(place: Place) -> Non
     with pytest.raises(StoreError) as refused:
         in_office(place, lambda office: office.create())
     assert refused.value.failure == "newer"
+
+
+OPENED = """
+import sys
+from pathlib import Path
+from toolglot.team.database import SqliteDatabase
+from toolglot.team.file_counters import FileCounters
+print("ready", flush=True)
+for folder in sys.stdin:
+    SqliteDatabase(Path(folder.strip()) / "team.sqlite3")
+    FileCounters(Path(folder.strip()) / "counters")
+    print("opened", flush=True)
+"""
+
+
+def test_workers_that_open_new_files_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENED]
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            for _ in range(3)
+        ]
+
+        def answers() -> list[str]:
+            return [each.stdout.readline() for each in workers if each.stdout is not None]
+
+        assert answers() == ["ready\n"] * 3
+        for number in range(60):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            for each in workers:
+                assert each.stdin is not None
+                each.stdin.write(f"{folder}\n")
+                each.stdin.flush()
+            assert answers() == ["opened\n"] * 3
+        for each in workers:
+            each.kill()
 
 
 def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:

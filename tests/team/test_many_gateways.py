@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.run import run
 from tests.server.process import Process, serving
-from tests.team.servers import Postgres
+from tests.team.servers import Postgres, Redis, Server
 from tests.waiting import until
 
 CONFIG = """
@@ -113,17 +113,8 @@ def test_the_spend_of_all_gateways_is_one_sum(pair: Fleet) -> None:
         assert rows[0]["cost_usd"] > 0
 
 
-@contextmanager
-def stopped(server: Postgres) -> Iterator[None]:
-    server.kill(Postgres.IMMEDIATE)
-    try:
-        yield
-    finally:
-        server.start()
-
-
-OUTAGES: dict[str, Callable[[Postgres], AbstractContextManager[None]]] = {
-    "stopped": stopped,
+OUTAGES: dict[str, Callable[[Server], AbstractContextManager[None]]] = {
+    "stopped": lambda server: server.stopped(),
     "paused": lambda server: server.paused(),
 }
 
@@ -154,10 +145,68 @@ def test_a_gateway_that_is_killed_while_the_database_is_away_loses_no_usage(post
     with fleet(tmp_path, config, 1) as site:
         secret = site.create("anna")
         assert status_of(site.gateways[0], secret) == 200
-        with stopped(postgres):
+        with postgres.stopped():
             for _ in range(5):
                 assert status_of(site.gateways[0], secret) == 200
             site.gateways[0].signal(SIGKILL)
             site.gateways[0].wait()
         site.start("g0")
         until(lambda: site.requests("anna") == 6, "usage")
+
+
+@pytest.fixture(scope="module")
+def limited(postgres: Postgres, redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two gateways that share their limits, too."""
+    config = CONFIG.replace("{database}", postgres.create_database())
+    config = config.replace("[team]", f'[team]\nlimits = "{redis.url}"')
+    with fleet(tmp_path_factory.mktemp("limited"), config, 2) as gateways:
+        yield gateways
+
+
+def accepted(gateways: list[Process], secret: str, requests: int) -> tuple[int, float]:
+    """How many of so many requests are answered, by each gateway in turn, and how many seconds that takes."""
+    started = monotonic()
+    statuses = [status_of(gateways[number % len(gateways)], secret) for number in range(requests)]
+    assert set(statuses) <= {200, 429}
+    return statuses.count(200), monotonic() - started
+
+
+def test_a_rate_is_one_for_all_gateways(limited: Fleet) -> None:
+    """LiteLLM #40291: limit times replicas."""
+    secret = limited.create("rated", "--requests-per-minute", "60")
+    answered, seconds = accepted(limited.gateways, secret, 100)
+    assert 60 <= answered <= 60 + seconds + 1  # one more each second
+
+
+def test_a_budget_is_one_for_all_gateways_and_is_charged_exactly(limited: Fleet) -> None:
+    probe = limited.create("probe")
+    assert status_of(limited.gateways[0], probe) == 200
+    until(lambda: limited.requests("probe"), "usage")
+    (row,) = json.loads(limited.cli("spend", "--key", "probe", "--format", "json"))
+    tokens = row["input_tokens"] + row["output_tokens"]
+    secret = limited.create("budgeted", "--tokens-per-day", str(10 * tokens))
+    answered, _ = accepted(limited.gateways, secret, 20)
+    assert answered == 10
+    own = [each.call("GET", "/v1/key", headers={"x-api-key": secret}).json() for each in limited.gateways]
+    assert [each["spent"]["day"]["tokens"] for each in own] == [10 * tokens] * 2
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_without_redis_each_gateway_allows_its_share_and_they_count_together_again_after_it(
+    limited: Fleet, redis: Redis, outage: str
+) -> None:
+    """LiteLLM #35533: the full limit at each replica."""
+    secret = limited.create(f"shared-{outage}", "--requests-per-minute", "40")
+    for gateway in limited.gateways:
+        assert status_of(gateway, limited.create(f"other-{gateway.port}-{outage}")) == 200
+    with OUTAGES[outage](redis):
+        for gateway in limited.gateways:
+            answered, seconds = accepted([gateway], secret, 30)
+            assert 20 <= answered <= 20 + seconds + 1
+            counted = gateway.call("GET", "/metrics", headers=ADMIN).body
+            assert b"toolglot_local_limits_total" in counted
+    for gateway in limited.gateways:
+        gateway.until_logged("the shared limits are back", 1 + list(OUTAGES).index(outage))
+    secret = limited.create(f"again-{outage}", "--requests-per-minute", "40")
+    answered, seconds = accepted(limited.gateways, secret, 60)
+    assert 40 <= answered <= 40 + seconds + 1

@@ -198,7 +198,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Called for each target that failed, except for the error that the client gets."""
     cuts: bool = False
     """Cut the client's connection if the upstream breaks off."""
-    admit: Callable[[FlowContext], ApiError | None] | None = None
+    admit: Callable[[FlowContext], Steps[ApiError | None]] | None = None
     """Checks a call to the upstream in the record. Returns the error if it may not be made."""
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
@@ -353,7 +353,7 @@ def ask_target(
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:
-        if context.admit is not None and (refusal := context.admit(context)) is not None:
+        if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
             return RefusedCall(refusal)
         attempt += 1
         record.count_call(target.name)
@@ -549,7 +549,7 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
     target, stream, translation = begun.target, begun.stream, begun.translation
     attempt, body = 0, (yield from ask_again(context, translation, stream))
     while True:
-        if context.admit is not None and (refusal := context.admit(context)) is not None:
+        if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
             return context.fail(refusal), True, None
         attempt += 1
         context.record.count_call(target.name)

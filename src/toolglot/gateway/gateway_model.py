@@ -11,7 +11,7 @@ from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.events import Event, unfold
 from toolglot.gateway.awaited_answer import AwaitedAnswer
-from toolglot.gateway.commands import BeginStream, Flow, Result, StreamEnd, Write
+from toolglot.gateway.commands import BeginStream, Flow, Result, Steps, StreamEnd, Write
 from toolglot.gateway.context import new_context
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
@@ -71,7 +71,7 @@ class GatewayModel:
         states: ReasoningState | None = None,
         received: ReceivedRequest | None = None,
         serves: Callable[[str], bool] | None = None,
-        admit: Callable[[FlowContext], ApiError | None] | None = None,
+        admit: Callable[[FlowContext], Steps[ApiError | None]] | None = None,
     ) -> None:
         self._gateway = gateway
         self._admit = admit

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolglot.errors import ApiError
+from toolglot.gateway.commands import Shutdown, Steps, Wait
 from toolglot.gateway.features.issuer import hash_issuer
-from toolglot.gateway.flow import Failure, FlowContext, UpstreamTarget
+from toolglot.gateway.flow import Failure, FlowContext, StoppedError, Translation, UpstreamTarget
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.upstream_errors import RESTING, describe_outcome
 from toolglot.ir import Request, Text, Thinking, Tool, native_of, replace
@@ -20,7 +21,7 @@ from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
 from toolglot.routing import Target
 from toolglot.store import Store
 from toolglot.upstream.breaker import Ticket
-from toolglot.upstream.pool import SCOPES, Member, Pool, PoolTicket, Turn, find_scope
+from toolglot.upstream.pool import PATIENCE_SECONDS, SCOPES, Member, Pool, PoolTicket, Turn, find_scope
 from toolglot.upstream.retry import reset_delay
 from toolglot.upstream.upstream import Upstream
 
@@ -118,19 +119,39 @@ def choose_targets(
     may be called at all, yields one that reports when the first will be available."""
     state, environment = pool.state, context.environment
     tried: list[int] = []
-    while (number := state.choose(turn, environment.now(), environment.random, tried)) is not None or not tried:
-        is_next, is_closed, number = bool(tried), number is None, number or 0
-        tried.append(number)
+    retries = pool.members[0].retries
+    patience = min(PATIENCE_SECONDS, retries.longest_wait) if retries.attempts > 1 else 0.0
+    is_next = False
+    while (
+        choice := state.choose(turn, environment.now(), environment.random, tried, patience)
+    ) is not None or not is_next:
+        number, delay, is_closed = (0, 0.0, True) if choice is None else (choice.member, choice.delay, False)
+        patience -= delay
+        if number not in tried:
+            tried.append(number)
         upstream = pool.members[number]
+        made = make_target(upstream, target)
         yield replace(
-            make_target(upstream, target),
+            made,
             label=upstream.label,
             breaker=MemberGate(context, state, number, turn, tried, is_closed),
+            prepare=partial(_prepare_later, delay, made.prepare) if delay > 0 else made.prepare,
             describe=partial(_describe_failure, context, pool, upstream),
             describe_rest=partial(_describe_rest, pool),
             is_next_member=is_next,
             lesser_kinds=_LESSER,
         )
+        is_next = True
+
+
+def _prepare_later(
+    delay: float, prepare: Callable[[FlowContext], Steps[Translation]], context: FlowContext
+) -> Steps[Translation]:
+    """Wait until the rate limit of a conversation's member ends."""
+    outcome = yield Wait(delay)
+    if isinstance(outcome, Shutdown):
+        raise StoppedError(outcome.error)
+    return (yield from prepare(context))
 
 
 def _describe_failure(context: FlowContext, pool: UpstreamPool, upstream: Upstream, error: ApiError) -> ApiError:

@@ -200,16 +200,15 @@ async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) ->
 
 
 async def _describe_own(team: Team, key: ApiKey) -> dict[str, Any]:
-    if not team.counters.knows(key.id):
-        await team.ledger.load(key.id)
     now = time()
+    windows = (day_of(now), month_of(now))
+    amounts = await team.read_counts(key, windows)
     described = describe_key(key)
     hidden = ("id", "created_by", "secrets", "tags")
     spent = {}
-    for name, window in (("day", day_of(now)), ("month", month_of(now))):
-        amounts = team.counters.spent(key.id, window)
+    for name, window, each in zip(("day", "month"), windows, amounts, strict=True):
         spent[name] = {
-            **describe_limits(amounts.tokens, amounts.nano_usd),
+            **describe_limits(each.tokens, each.nano_usd),
             "renews": format_time(round(end_of(window) * 1000)),
         }
     return {**{name: value for name, value in described.items() if name not in hidden}, "spent": spent}

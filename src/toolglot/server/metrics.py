@@ -189,6 +189,9 @@ class Metrics:
             "Answers by another member than the one that the conversation belongs to.",
             ("upstream",),
         )
+        self.local_limits = Counter(
+            "toolglot_local_limits_total", "Requests whose limits were counted locally while Redis was away.", ()
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS

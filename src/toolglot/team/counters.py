@@ -68,7 +68,9 @@ class _Window(Struct, gc=False):
     unsaved_nano_usd: int = 0
 
 
-class _KeyCounts(Struct):
+class KeyCounts(Struct):
+    """Counts of one key."""
+
     requests: float = 0.0
     """Theoretical arrival time of the next request."""
     tokens: float = 0.0
@@ -85,6 +87,19 @@ class _KeyCounts(Struct):
                     del self.windows[other]
         return found
 
+    def settle(self, hold: Hold, used: Spent) -> None:
+        self.in_flight -= 1
+        if (rate := hold.demand.limits.tokens_per_minute) is not None:
+            self.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
+        for index, name in enumerate(hold.windows):
+            window = self.window(name)
+            window.held_tokens -= hold.tokens[index]
+            window.held_nano_usd -= hold.nano_usd[index]
+            window.tokens += used.tokens
+            window.nano_usd += used.nano_usd
+            window.unsaved_tokens += used.tokens
+            window.unsaved_nano_usd += used.nano_usd
+
 
 _BUDGETS = (("tokens_per_day", "nano_usd_per_day"), ("tokens_per_month", "nano_usd_per_month"))
 
@@ -93,7 +108,7 @@ class LocalCounters:
     """The counters of one process, in memory. Times are Unix seconds."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, _KeyCounts] = {}
+        self._keys: dict[str, KeyCounts] = {}
         self._active: set[str] = set()
 
     def knows(self, key: str) -> bool:
@@ -104,7 +119,7 @@ class LocalCounters:
         """Set the amounts that a key spent in each window before this process loaded it."""
         if key in self._keys:
             return
-        counts = self._keys[key] = _KeyCounts()
+        counts = self._keys[key] = KeyCounts()
         for name, amounts in spent.items():
             window = counts.window(name)
             window.tokens, window.nano_usd = amounts
@@ -123,6 +138,13 @@ class LocalCounters:
             found.unsaved_tokens -= tokens
             found.unsaved_nano_usd -= nano_usd
 
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def forget_idle(self) -> None:
+        """Forget the keys without requests. Their spend is loaded again."""
+        self._keys = {key: counts for key, counts in self._keys.items() if counts.in_flight}
+
     def take_active(self) -> list[str]:
         """Return the keys that had requests since the last call."""
         active, self._active = list(self._active), set()
@@ -132,7 +154,7 @@ class LocalCounters:
         """Check all limits, then reserve from all of them."""
         counts = self._keys.get(demand.key)
         if counts is None:
-            counts = self._keys[demand.key] = _KeyCounts()
+            counts = self._keys[demand.key] = KeyCounts()
         self._active.add(demand.key)
         limits = demand.limits
         if limits.concurrent_requests is not None and counts.in_flight >= limits.concurrent_requests:
@@ -156,10 +178,10 @@ class LocalCounters:
         for name, window, (of_tokens, of_money) in zip(names, windows, _BUDGETS, strict=True):
             in_tokens = _fit(window.tokens + window.held_tokens, demand.tokens, getattr(limits, of_tokens))
             if in_tokens is None:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             in_money = _fit(window.nano_usd + window.held_nano_usd, demand.nano_usd, getattr(limits, of_money))
             if in_money is None:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
             held.append((in_tokens, in_money))
         counts.in_flight += 1
         if limits.requests_per_minute is not None:
@@ -180,30 +202,17 @@ class LocalCounters:
             window = counts.window(name)
             tokens = window.tokens + window.held_tokens - hold.tokens[index] + used.tokens
             if (most := getattr(limits, of_tokens)) is not None and tokens >= most:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             money = window.nano_usd + window.held_nano_usd - hold.nano_usd[index] + used.nano_usd
             if costs_money and (most := getattr(limits, of_money)) is not None and money >= most:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
         return None
 
     def settle(self, hold: Hold, used: Spent) -> None:
         """Replace a hold with the actual usage, in the windows of the reservation. A second call does nothing."""
-        if hold.is_settled:
-            return
-        hold.is_settled = True
-        demand = hold.demand
-        counts = self._keys[demand.key]
-        counts.in_flight -= 1
-        if (rate := demand.limits.tokens_per_minute) is not None:
-            counts.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
-        for index, name in enumerate(hold.windows):
-            window = counts.window(name)
-            window.held_tokens -= hold.tokens[index]
-            window.held_nano_usd -= hold.nano_usd[index]
-            window.tokens += used.tokens
-            window.nano_usd += used.nano_usd
-            window.unsaved_tokens += used.tokens
-            window.unsaved_nano_usd += used.nano_usd
+        if not hold.is_settled:
+            hold.is_settled = True
+            self._keys[hold.demand.key].settle(hold, used)
 
     def spent(self, key: str, window: str) -> Spent:
         """Return the spent and held amounts in a window."""
@@ -232,6 +241,7 @@ def _fit(used: int, wanted: int, budget: int | None) -> int | None:
     return None if left <= 0 else min(wanted, left)
 
 
-def _exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+def exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+    """Describe a budget that is spent."""
     renews = end_of(window)
     return Exceeded(name, getattr(limits, name), max(renews - now, 1.0), renews)

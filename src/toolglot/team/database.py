@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from toolglot.store import StoreError
 from toolglot.store.failures import run_as_store_call
+from toolglot.store.schema import retry_while_busy
 from toolglot.store.worker import StoreWorker
 from toolglot.team.sql import NewerSchemaError, Operation, migrate
 
@@ -55,11 +56,12 @@ def _open(path: str) -> sqlite3.Connection:
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        # In this order: a process that opens a new file at the same time sets the id before it makes tables.
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
         if tables and application != _APPLICATION_ID:
             raise StoreError("foreign", "the file is an SQLite database of another program")
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         try:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +26,9 @@ from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import TeamDatabase
 from toolglot.team.limits import day_of
 from toolglot.team.sql import UsageRow
+
+if TYPE_CHECKING:
+    from toolglot.team.shared_counters import SharedCounters
 
 log = logging.getLogger("toolglot.server")
 
@@ -108,15 +111,27 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
             log.warning("%s has an incomplete row, which is dropped", path)
 
 
+async def read_spent(database: TeamDatabase, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
+    """Read what some keys have spent on a day and in its month, with all gateways. Raises `StoreError`."""
+    found = await database.run(partial(sql.spent, keys, day), writes=False)
+    return {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
+
+
 class Ledger:
     """Records usage immediately, and saves it to the database in the background."""
 
     def __init__(
-        self, database: TeamDatabase, counters: LocalCounters, folder: Path, now: Callable[[], float] = time
+        self,
+        database: TeamDatabase,
+        counters: LocalCounters,
+        folder: Path,
+        now: Callable[[], float] = time,
+        shared: SharedCounters | None = None,
     ) -> None:
         self._database = database
         self._now = now
         self._counters = counters
+        self._shared = shared
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
         self._is_failing = False
@@ -168,18 +183,17 @@ class Ledger:
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
+        if self._shared is not None:
+            keys = list({*keys, *self._shared.take_active()})
         for start in range(0, len(keys), sql.MOST_ROWS):
-            some = keys[start : start + sql.MOST_ROWS]
-            spent = await self._database.run(partial(sql.spent, some, day), writes=False)
-            for key, (of_day, of_month) in spent.items():
-                self._counters.rebase(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
+            for key, spent in (await read_spent(self._database, keys[start : start + sql.MOST_ROWS], day)).items():
+                self._counters.rebase(key, spent)
+                if self._shared is not None:
+                    await self._shared.rebase(key, spent)
 
     async def load(self, key: str) -> None:
         """Load a key's spend before its first request. Raises `StoreError`."""
-        day = day_of(self._now())
-        spent = await self._database.run(partial(sql.spent, [key], day), writes=False)
-        of_day, of_month = spent[key]
-        self._counters.load(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
+        self._counters.load(key, (await read_spent(self._database, [key], day_of(self._now())))[key])
 
     async def adopt(self) -> None:
         """Save the rows of processes that ended abnormally. Raises `StoreError`."""

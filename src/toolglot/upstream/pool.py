@@ -14,7 +14,11 @@ id goes to the less busy of two random members.
     model (403, 404)                cools the member for this model
     overloaded, down, unreachable   counts for the member's circuit breaker
 
-After a cool-down, one request goes through as a trial; its success ends the cool-down.
+A conversation waits a few seconds for its member rather than leave its cache behind: the others would have to read the
+whole prompt again, which uses up their limits too. `bench/balancing.py` measures this.
+
+A rate limit is over at the time that the upstream named. After any other cool-down, one request goes through as a
+trial; its success ends the cool-down.
 """
 
 from __future__ import annotations
@@ -52,9 +56,15 @@ JITTER = 0.1
 TRIAL_SECONDS = 30.0
 """Seconds after which a trial without a result no longer blocks others."""
 
-LOAD_FACTOR = 1.25
-LOAD_SLACK = 1.0
-"""A member with more than `LOAD_FACTOR` times its share of the requests in flight, plus `LOAD_SLACK`, gets no more."""
+PATIENCE_SECONDS = 10.0
+"""A conversation waits this long in total for the end of its member's rate limit."""
+WAIT_SPREAD = 1.0
+"""Part of this wait that is added at random, so that not all conversations return at once."""
+
+LOAD_FACTOR = 1.5
+LOAD_SLACK = 4.0
+"""A member with more than `LOAD_FACTOR` times its share of the requests in flight, plus `LOAD_SLACK`, gets no more. A
+lower bound (1.25 and 1) moves so many conversations that lost caches cost more than even load gains."""
 
 MAX_MOVED = 10_000
 """Conversations whose last answer came from another member than their first choice."""
@@ -85,6 +95,12 @@ class Turn(Struct, frozen=True):
     """The conversation has reasoning state that only one member accepts. It goes there even if that member is busy."""
 
 
+class Choice(Struct, frozen=True):
+    member: int
+    delay: float = 0.0
+    """Seconds to wait for the end of the member's rate limit before choosing again, even if it has failed before."""
+
+
 class PoolTicket(Ticket, frozen=True, eq=False, kw_only=True):
     """Permission for one call to a member."""
 
@@ -99,11 +115,14 @@ class _Cooldown(Struct):
     until: float
     count: int = 1
     """Number of cool-downs in a row."""
+    is_named: bool = False
+    """The upstream named the end."""
     trial_since: float | None = None
 
     def wait(self, now: float) -> float:
-        trial_end = 0.0 if self.trial_since is None else self.trial_since + TRIAL_SECONDS
-        return max(self.until, trial_end) - now
+        if self.is_named or self.trial_since is None:
+            return self.until - now
+        return max(self.until, self.trial_since + TRIAL_SECONDS) - now
 
 
 class Pool:
@@ -128,28 +147,42 @@ class Pool:
 
     # Choice
 
-    def choose(self, turn: Turn, now: float, random: Callable[[], float], tried: Container[int] = ()) -> int | None:
-        """Choose the member for a request; None if no member may be called. `tried`: members that have failed already.
+    def choose(
+        self,
+        turn: Turn,
+        now: float,
+        random: Callable[[], float],
+        tried: Container[int] = (),
+        patience: float = PATIENCE_SECONDS,
+    ) -> Choice | None:
+        """Choose the member for a request; None if no member may be called.
+
+        Args:
+            random: returns a new random number from 0 to 1.
+            tried: members that have failed already.
+            patience: seconds that the request may wait for its member.
 
         A refused credential or an unknown model never makes the whole pool unavailable: if every member has one, they
         are tried, so that the client gets the upstream's own error.
         """
+        ranked = [] if turn.conversation is None else self.rank(turn.conversation)
+        home = None if turn.conversation is None else self._find_home(turn, ranked)
+        if home is not None and 0 < (delay := self._limit_wait(home, turn.model, now)) <= patience:
+            return Choice(home, delay * (1 + WAIT_SPREAD * random()))
         ready = [
             number for number in range(len(self.members)) if number not in tried and self._is_ready(number, turn, now)
         ]
         if not ready:
-            return self._choose_refusing(turn.model, now, tried)
+            refusing = self._choose_refusing(turn.model, now, tried)
+            return None if refusing is None else Choice(refusing)
         if len(ready) == 1:
-            return ready[0]
-        if turn.conversation is None:
-            return self._choose_idler(ready, random)
-        ranked = self.rank(turn.conversation)
-        if turn.is_pinned:
-            home = self.home(turn.conversation, ranked)
-            if home in ready:
-                return home
+            return Choice(ready[0])
+        if home is None:
+            return Choice(self._choose_idler(ready, random))
+        if turn.is_pinned and home in ready:
+            return Choice(home)
         busy = self._find_busy(ready)
-        return next(number for number in ranked if number in ready and number not in busy)
+        return Choice(next(number for number in ranked if number in ready and number not in busy))
 
     def rank(self, conversation: bytes) -> list[int]:
         """Return all members, the conversation's first choice first."""
@@ -160,9 +193,9 @@ class Pool:
         ]
         return sorted(range(len(self.members)), key=scores.__getitem__, reverse=True)
 
-    def home(self, conversation: bytes, ranked: Sequence[int]) -> int:
-        """Return the member that answered last, or else the first choice."""
-        identity = self._moved.get(conversation)
+    def _find_home(self, turn: Turn, ranked: Sequence[int]) -> int:
+        """Return the member that a conversation belongs to: that with its state, or else the first choice."""
+        identity = self._moved.get(turn.conversation or b"") if turn.is_pinned else None
         if identity is None:
             return ranked[0]
         return next((number for number, member in enumerate(self.members) if member.identity == identity), ranked[0])
@@ -244,6 +277,15 @@ class Pool:
         cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
         wait = self.breakers[number].wait(now)
         return wait if cooldown is None else max(wait, cooldown.wait(now))
+
+    def _limit_wait(self, number: int, model: str, now: float) -> float:
+        """Seconds until a rate limit ends, if the upstream named its end and nothing else blocks the member."""
+        cooldown = self._cooldowns.get(("rate_limit", self._groups[number])) if self._cooldowns else None
+        if cooldown is None or not cooldown.is_named:
+            return 0.0
+        if self.breakers[number].wait(now) > 0 or self._refusal_wait(number, model, now) > 0:
+            return 0.0
+        return cooldown.wait(now)
 
     def _refusal_wait(self, number: int, model: str, now: float) -> float:
         cooldowns = (self._cooldowns.get(key) for key in self._keys(number, model)[1:])
@@ -329,16 +371,18 @@ class Pool:
         known = self._cooldowns.get(key)
         # Calls that began before this cool-down report the same limit once more.
         count = 1 if known is None else known.count + (key in ticket.trials)
+        is_named = named is not None
         if named is None:
             seconds = min(FIRST_SECONDS[scope] * 2.0 ** min(count - 1, 30), LONGEST_SECONDS[scope])
         else:
             seconds = min(max(named, 0.0), LONGEST_NAMED_SECONDS)
         until = now + seconds * (1 + JITTER * random)
         if known is not None:
+            is_named = is_named if until >= known.until else known.is_named
             until = max(until, known.until)
         elif len(self._cooldowns) >= MAX_COOLDOWNS:
             self._forget_models(now)
-        self._cooldowns[key] = _Cooldown(until, count)
+        self._cooldowns[key] = _Cooldown(until, count, is_named)
 
     def _forget_models(self, now: float) -> None:
         """Forget the cool-downs of models that are over, or else of all models."""

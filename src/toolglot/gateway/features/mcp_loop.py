@@ -67,6 +67,11 @@ _KNOWN = {
 """State of served calls without a store, by whether the client has blocks to send them back in."""
 
 
+def _admit_round(context: FlowContext, of_round: FlowContext) -> Steps[ApiError | None]:
+    """Check a call of one round by the rules of the whole answer."""
+    return None if context.admit is None else (yield from context.admit(of_round))
+
+
 def start_mcp_answer(
     service: Service,
     gateway: Gateway,
@@ -100,7 +105,7 @@ def start_mcp_answer(
         states=states,
         received=received,
         serves=toolbox.has,
-        admit=lambda of_round: None if context.admit is None else context.admit(of_round),
+        admit=partial(_admit_round, context),
     )
     store = record_store_reads(service.store, received.recording)
     kept = McpRounds(store, record.owner, service.recent_failures)

@@ -14,6 +14,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolglot.errors import ApiError, RateLimit
 from toolglot.gateway.commands import Flow, Steps
@@ -74,26 +75,40 @@ class RequestMeter(Struct, eq=False):
     def reserve(self, context: FlowContext) -> Steps[ApiError | None]:
         """Reserve the maximum usage of the request. Returns an error if it exceeds a limit."""
         key = self.account.key
-        counters, limits = self.team.counters, key.policy.limits
-        if not counters.knows(key.id):
-            try:
-                yield from await_result(context, partial(self.team.ledger.load, key.id))
-            except StoreError:
-                if limits.has_budget:
-                    log.warning("the spend of a key could not be read", exc_info=True)
-                    return _AWAY
-                counters.load(key.id, {})
         refusal = self.refuse_unpriced(self.target.upstream, self.target.model)
         if refusal is not None:
             return refusal
-        found = counters.reserve(self._demand(limits, is_exact=False), time())
-        if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
-            # That was a quick estimate, and nothing is reserved yet.
-            found = counters.reserve(self._demand(limits, is_exact=True), time())
+        try:
+            found = yield from self._take_hold(context, is_exact=False)
+            if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
+                # The estimate was a quick one. Nothing was reserved yet.
+                found = yield from self._take_hold(context, is_exact=True)
+        except StoreError:
+            log.warning("the spend of a key could not be read", exc_info=True)
+            return _AWAY
         if isinstance(found, Exceeded):
             return describe_refusal(key.name, found)
         self.hold = found
         return None
+
+    def _take_hold(self, context: FlowContext, *, is_exact: bool) -> Steps[Hold | Exceeded]:
+        """Reserve from the shared counters, or from those of this process. Raises `StoreError`."""
+        key, shared, counters = self.account.key, self.team.shared, self.team.counters
+        demand = self._demand(key.policy.limits, is_exact=is_exact)
+        if shared is not None and demand.limits != _NO_LIMITS:
+            if shared.is_connected:
+                found = yield from await_result(context, partial(shared.reserve, demand))
+                if found is not None:
+                    return found
+            demand = replace(demand, limits=shared.share_of(demand.limits))
+        if not counters.knows(key.id):
+            try:
+                yield from await_result(context, partial(self.team.ledger.load, key.id))
+            except StoreError:
+                if demand.limits.has_budget:
+                    raise
+                counters.load(key.id, {})
+        return counters.reserve(demand, time())
 
     def _demand(self, limits: KeyLimits, *, is_exact: bool) -> Demand:
         key = self.account.key.id
@@ -113,7 +128,7 @@ class RequestMeter(Struct, eq=False):
                 nano = 1  # an unknown cost needs a budget that is not spent
         return Demand(key, limits, tokens + output, nano)
 
-    def admit(self, context: FlowContext) -> ApiError | None:
+    def admit(self, context: FlowContext) -> Steps[ApiError | None]:
         """Check the limits before a call to the upstream that the record names. Returns an error if the call is not
         allowed."""
         if not self.team.keys.may_continue(self.account):
@@ -131,7 +146,14 @@ class RequestMeter(Struct, eq=False):
                 sum(charge.cost or 0 for charge in record.charges),
             )
         costs_money = self.pricing.find(upstream, model).is_due
-        exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        shared = self.team.shared
+        if shared is None or not shared.has(hold):
+            exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        elif (upstream, model) == (self.target.upstream, self.target.model) and not record.charges:
+            exceeded = None  # it was reserved for this call
+        else:
+            check = partial(shared.check, hold, used, costs_money=costs_money)
+            exceeded = yield from await_result(context, check)
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
 
     def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
@@ -163,7 +185,11 @@ class RequestMeter(Struct, eq=False):
         finally:
             # Tokens without a price count for token budgets only.
             used = Spent(sum(row.tokens for row in rows), sum(row.nano_usd or 0 for row in rows))
-            self.team.counters.settle(hold, used)
+            shared = self.team.shared
+            if shared is not None and shared.has(hold):
+                shared.settle(hold, used)
+            else:
+                self.team.counters.settle(hold, used)
         if rows:
             self.team.ledger.add(rows)
 
