@@ -335,7 +335,7 @@ class Usage(Node, frozen=True, kw_only=True):
     cache_write_long_tokens: int | None = None
     reasoning_tokens: int | None = None
     is_split_estimated: bool = False
-    """The upstream reported only the total; the split into input and output is an estimate."""
+    """True if the upstream reported only the total; the split into input and output is an estimate."""
 
 
 COUNTS = (

@@ -61,10 +61,14 @@ this command starts one and stops it when the agent exits.
 )
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the running gateway's key.")
 @click.option(
-    "--config", "file", type=click.Path(path_type=Path), help="Configuration file of the gateway that is started."
+    "--config", "file", type=click.Path(path_type=Path), help="Configuration file for the gateway that `launch` starts."
 )
 @click.option(
-    "--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Upstream of the gateway that is started."
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="DIALECT=URL",
+    help="Upstream for the gateway that `launch` starts.",
 )
 @upstream_key_option
 @click.option("--check/--no-check", default=True, help="Check the model before the agent starts. Default: check.")

@@ -42,7 +42,7 @@ class ModelCheck(Struct, frozen=True, kw_only=True):
     """Why a request for this model goes to this upstream."""
     is_demo: bool
     is_substitute: bool
-    """The upstream's default model answers, because no rule knows this name."""
+    """True if the upstream's default model answers, because no rule knows this name."""
     context_window: int | None
     window_advice: str | None
     """Advice on serving the model with a larger window."""

@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more data than the caller's limit."""
+    """True if there is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
     previous: RetryPrompt | None
     """The prompt for the retry, with the first answer; None in the first answer."""
     asks: bool
-    """A bad call leads to a retry."""
+    """True if a bad call leads to a retry."""
     first: int
     """Index of the first block that a retry would discard."""
     held: list[Event] | None = None

@@ -92,7 +92,8 @@ class Turn(Struct, frozen=True):
     """None if the request has no id."""
     model: str = ""
     is_pinned: bool = False
-    """The conversation has reasoning state that only one member accepts. It goes there even if that member is busy."""
+    """True if the conversation has reasoning state that only one member accepts. It goes there even if that member is
+    busy."""
 
 
 class Choice(Struct, frozen=True):
@@ -116,7 +117,7 @@ class _Cooldown(Struct):
     count: int = 1
     """Number of cool-downs in a row."""
     is_named: bool = False
-    """The upstream named the end."""
+    """True if the upstream named the end."""
     trial_since: float | None = None
 
     def wait(self, now: float) -> float:

@@ -41,7 +41,7 @@ class Tasks:
         self.problem: str | None = None
         """The reason why the tasks cannot be stored."""
         self.finished = False
-        """The server has sent `finished`. The tasks are worth storing only after that."""
+        """True if the server has sent `finished`. The tasks are worth storing only after that."""
 
     def feed(self, data: bytes) -> None:
         if self.problem is not None:

@@ -81,7 +81,7 @@ class StreamedAnswer:
         self._fold: Fold | None = Fold()
         self._left = MAX_BYTES
         self.has_state = False
-        """The answer may contain state that its upstream needs back."""
+        """True if the answer may contain state that its upstream needs back."""
 
     def add(self, event: Event) -> None:
         fold = self._fold
