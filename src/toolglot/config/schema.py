@@ -29,7 +29,7 @@ ReplaySpeed = Literal["none", "real"]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never printed. It may be a reference to a file (`file:PATH`)."""
 Value: TypeAlias = Annotated[str, Meta(extra={"secret": True})]
-"""The same, but may be empty."""
+"""Text that is never printed, and may be empty."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
 """Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]

@@ -23,7 +23,7 @@ _APPLICATION_ID = 0x7467746D  # "tgtm": distinguishes a team database from other
 
 
 class TeamDatabase(Protocol):
-    """Every method may raise `StoreError`."""
+    """The team's database. Every method may raise `StoreError`."""
 
     async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
         """Run an operation in a transaction. It starts again after a conflict with another process."""
