@@ -59,7 +59,7 @@ TRIAL_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0
 """A conversation waits this long in total for the end of its member's rate limit."""
 WAIT_SPREAD = 1.0
-"""Part of this wait that is added at random, so that not all conversations return at once."""
+"""Part of such a wait that is added at random, so that not all conversations return at once."""
 
 LOAD_FACTOR = 1.5
 LOAD_SLACK = 4.0
@@ -173,7 +173,7 @@ class Pool:
         ranked = [] if turn.conversation is None else self.rank(turn.conversation)
         home = None if turn.conversation is None else self._find_home(turn, ranked)
         if home is not None and 0 < (delay := self._limit_wait(home, turn.model, now)) <= patience:
-            return MemberChoice(home, delay * (1 + WAIT_SPREAD * random()))
+            return MemberChoice(home, min(delay * (1 + WAIT_SPREAD * random()), patience))
         usable = self._find_usable(turn)
         ready = [number for number in usable if number not in tried and self._is_ready(number, turn, now)]
         if not ready:
