@@ -90,7 +90,7 @@ class Counting(Struct, frozen=True, kw_only=True):
     encode_count: Callable[[int], bytes]
     decode_count: Callable[[bytes], int]
     needs_model: bool = True
-    """The API requires a request to name its model."""
+    """True if the API requires a request to name its model."""
 
 
 def _no_name(body: bytes) -> str:
@@ -166,11 +166,11 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     system_key: str | None = None
     """The member that holds system text, if it is separate from the conversation."""
     model_in_path: bool = False
-    """The URL, not the body, has the model and whether to stream."""
+    """True if the URL, not the body, has the model and whether to stream."""
     needs_model: bool = True
-    """The API requires a request to name its model."""
+    """True if the API requires a request to name its model."""
     results_name_tools: bool = False
-    """A result must name its tool."""
+    """True if a result must name its tool."""
     wrap_result: Callable[[Any, Raw], Any] = _keep_raw
     """Wraps a bare result (its value, and its JSON) into an element of the history; returns anything else unchanged."""
     refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
@@ -238,9 +238,9 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     side_members: frozenset[str] = frozenset()
     """Names of members that are not essential to an answer. Values of a wrong type are omitted."""
     names_stop_sequence: bool = False
-    """Answers name the stop sequence that was hit."""
+    """True if answers name the stop sequence that was hit."""
     usage_required: bool = False
-    """Clients need token counts, even if the upstream sends none."""
+    """True if clients need token counts, even if the upstream sends none."""
     required_counts: frozenset[str] = frozenset()
     """Counts of `Usage` that the API's types require in a usage object."""
     overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
@@ -315,7 +315,7 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Special rules for servers of this dialect."""
 
     forwards: bool = True
-    """Bytes may be forwarded unchanged if both sides speak this dialect."""
+    """True if bytes may be forwarded unchanged when both sides speak this dialect."""
     answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
     """Creates the first event pass for an answer, from the sent request and the name of the client's dialect."""
     answering: Callable[[Dialect, Request], Dialect] | None = None

@@ -160,9 +160,9 @@ class ApiError(Struct, frozen=True, kw_only=True):
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
-    """The error was in a document that clients of the upstream's own dialect do not recognize as an error."""
+    """True if the error was in a document that clients of the upstream's own dialect do not recognize as an error."""
     is_broken_off: bool = False
-    """The upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
+    """True if the upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's reply that a client of the same dialect gets unchanged."""
 
@@ -228,7 +228,7 @@ class UpstreamDecodeError(DecodeError):
 
 
 class UnknownDialectError(ToolglotError, KeyError):
-    """There is no dialect of this name. `known` lists the existing names, `suggestions` the most similar ones."""
+    """No dialect has this name. `known` lists the existing names, `suggestions` the most similar ones."""
 
     def __init__(self, name: str, known: tuple[str, ...], suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(name)

@@ -49,9 +49,9 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
     takes_back: frozenset[str] = frozenset()
     cache_marks: CacheMarks = "auto"
     marks_cache: bool = False
-    """The model caches by breakpoints, and the client's API has none."""
+    """True if the model caches by breakpoints, and the client's API has none."""
     may_forward: bool = False
-    """Bytes may go through unchanged: both sides speak one dialect whose bytes can be forwarded."""
+    """True if bytes may go through unchanged: both sides speak one dialect whose bytes can be forwarded."""
     _last: _ModelSettings | None = None
 
     def __post_init__(self) -> None:
@@ -103,4 +103,4 @@ class AnswerLabels(Struct, frozen=True, eq=False):
     clock: Callable[[], float | None] | None = None
     """Returns the time at which the answer ends."""
     is_renamed: bool = False
-    """Another model answered, and the answer gets the name of the requested one."""
+    """True if another model answered, and the answer gets the name of the requested one."""

@@ -101,7 +101,7 @@ class Forwarder:
 
     @property
     def overflows(self) -> bool:
-        """Return whether the buffered data exceeds the size limit of a frame."""
+        """Whether the buffered data exceeds the size limit of a frame."""
         return len(self._held) > MAX_EVENT_BYTES
 
     def rest(self) -> tuple[bytes, bool]:

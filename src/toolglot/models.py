@@ -23,7 +23,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     """The name that clients request."""
     title: str | None = None
     created: int | None = None
-    """Unix seconds."""
+    """Time of creation (Unix seconds)."""
     owner: str | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None

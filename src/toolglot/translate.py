@@ -126,7 +126,7 @@ class ExchangeCore:
     sent: Request | None
     """The request that is sent to the upstream."""
     verbatim: bool
-    """The bytes are forwarded unchanged: both sides speak the same dialect, and no pass changed anything."""
+    """True if the bytes are forwarded unchanged: both sides speak the same dialect, and no pass changed anything."""
     answered: Response | None
     """The decoded non-streamed response of the upstream, with the client's stop reason."""
     restored: Response | None

@@ -418,3 +418,22 @@ def test_counts_that_no_model_can_have_used_are_replaced_by_an_estimate(
     row = site.spend(name, 1)
     assert 0 < row.fresh_tokens < 1000
     assert row.estimated == 1
+
+
+@pytest.mark.parametrize("limit", ["usd_per_day", "tokens_per_day", "tokens_per_minute"])
+def test_a_request_for_a_negative_amount_of_output_lends_nothing_to_others(site: Site, limit: str) -> None:
+    """Its reservation would count as money that is left."""
+    amount = 3 * TURN_COST / 1e9 if limit == "usd_per_day" else 3 * TURN_TOKENS
+    key, gate = site.create(f"negative.{limit}", **{limit: amount}), Gate()
+    frames = frames_of("openai_chat", events_of("openai_chat", TURN))
+    site.stage.steps(
+        streamed=in_turn(send(head(200, {"content-type": "text/event-stream"})), pause(gate), send(b"".join(frames))),
+        whole=reply(whole_of("openai_chat", TURN)),
+    )
+    body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": -(10**12)}
+    talk = site.running.begin("openai_chat", stream=True, model=model_of("openai_chat"), body=body, headers=key)
+    until(lambda: site.stage.upstream.requests or None, "request")
+    answers = [site.stage.ask("anthropic", "openai_chat", headers=key).status for _ in range(6)]
+    assert answers.count(200) <= 3
+    gate.open()
+    talk.rest()

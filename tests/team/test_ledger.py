@@ -333,3 +333,34 @@ def test_a_row_that_no_database_can_take_does_not_keep_the_others_out(tmp_path: 
         return found
 
     assert asyncio.run(work()) == (1, 7)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["deleted", "replaced"])
+def test_usage_waits_when_the_file_of_the_database_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_replaced: bool
+) -> None:
+    """SQLite would go on writing to the file that has no name any more."""
+    path = tmp_path / "team.sqlite3"
+
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(path)
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        ledger.add([row(1)])
+        for file in tmp_path.glob("team.sqlite3*"):
+            file.unlink()
+        if is_replaced:
+            await SqliteDatabase(path).close()
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await ledger.flush()
+        await ledger.close()
+        await database.close()
+        database = SqliteDatabase(path)
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        await ledger.adopt()
+        found = await totals(database)
+        await ledger.close()
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (1, 7)
+    assert "usage is saved when a gateway starts the next time" in caplog.text

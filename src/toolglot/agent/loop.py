@@ -108,7 +108,7 @@ class ToolLoop:
         self.left_out: list[ToolCall] = []
         """Calls to served tools that did not run, because the model was cut off or had no round left."""
         self.asks = False
-        """The client approves calls, so its own history contains the data that the model needs again."""
+        """True if the client approves calls, so its own history contains the data that the model needs again."""
         self.progress: LoopProgress | None = None
         """Set after calls have run, until the last round has ended."""
 

@@ -90,7 +90,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     # Called by us.
 
     async def write(self, data: bytes) -> None:
-        """Raises `BrokenPipeError` if the program no longer reads."""
+        """Write to the program's input. Raises `BrokenPipeError` if the program no longer reads."""
         if not self._broken:
             cast(asyncio.WriteTransport, self._pipe(_INPUT)).write(data)
             await self._writable.wait()

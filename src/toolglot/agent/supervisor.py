@@ -46,7 +46,7 @@ class EndedError(Exception):
 
 
 class ServerSupervisor:
-    """One server. Its connection lives in one task; `call` may be used from any."""
+    """Supervisor of one server. The connection lives in one task; any task may use `call`."""
 
     def __init__(
         self, name: str, config: McpServerConfig, pace: HostTimings, clock: Callable[[], float], generation: int = 0

@@ -19,7 +19,7 @@ from msgspec import Struct
 T = TypeVar("T")
 
 STOP_TIMEOUT = 2.0
-"""Seconds."""
+"""Time limit for stopping, in seconds."""
 WAKE_DELAYS = (0.02, 0.1, 0.5)
 """Seconds after a signal at which the main thread is woken."""
 
@@ -59,7 +59,8 @@ class SignalReceived(Struct, frozen=True):
 
 
 class BackgroundLoop:
-    """`with BackgroundLoop() as background: background.run(…)`, in the main thread."""
+    """An event loop in a background thread. Use it in the main thread: `with BackgroundLoop() as background:
+    background.run(…)`."""
 
     def __init__(self) -> None:
         # Reentrant, because a signal may arrive during a put or get.

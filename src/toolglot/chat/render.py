@@ -67,7 +67,7 @@ class MarkdownRenderer:
         self._fence = ""
         self._rows: list[str] = []
         self._begun = False
-        """Part of the current line has been written."""
+        """True if part of the current line has been written."""
 
     def feed(self, text: str) -> str:
         """Return the text that can be written now."""

@@ -17,9 +17,8 @@ from toolglot.chat.render_events import StyledLine
 
 
 class Screen:
-    """`width` returns the current number of columns, or None for lines without wrapping. Without `colour`, text has no
-    style. `thoughts` shows reasoning.
-    """
+    """Output of the chat. `width` returns the current number of columns, or None for lines without wrapping. Without
+    `colour`, text has no style. `thoughts` shows reasoning."""
 
     def __init__(
         self,

@@ -84,7 +84,8 @@ class ModelTarget(Struct, frozen=True):
 
 
 class ChatSession:
-    """`ask` asks the user to approve a call; without it the model is offered only tools that need no approval."""
+    """A chat with a model. `ask` asks the user to approve a call; without it, the model is offered only tools that need
+    no approval."""
 
     def __init__(
         self,

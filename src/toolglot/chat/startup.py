@@ -70,7 +70,7 @@ async def prepare_chat(
     assembled = assemble(config, environ, local)
     is_demo = not assembled.config.upstreams.keys() - {DEMO}
     whole = _with_demos(assembled.config, environ) if is_demo else assembled.config
-    told = ("This is the demo: rules, no model. To use models, set an API key or write a configuration.",)
+    told = ("This is the demo, which answers by rules. To use models, set an API key or write a configuration.",)
     try:
         gateway = build_gateway(
             whole, transport, TYPING_PACE if options.start_options.demo_pace == "human" else NO_PAUSES

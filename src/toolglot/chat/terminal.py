@@ -44,7 +44,7 @@ SHOW = frozenset({"s", "show"})
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True):
-    """How to start a chat."""
+    """Settings for starting a chat."""
 
     options: ChatOptions
     effort: str | None = None

@@ -29,7 +29,7 @@ from toolglot.upstream.vendors import LOCAL_SERVERS
 from toolglot.wire import json
 
 CHECK_TIMEOUT = 30.0
-"""Seconds. The gateway's own limit for the upstream's answer is shorter."""
+"""Time limit of the check in seconds. The gateway's own limit for the upstream's answer is shorter."""
 NO_MODEL_ADVICE = (
     "start a model server or set a vendor's API key; `toolglot doctor` shows what was looked for. "
     "To try the agent without a model: --model demo"
@@ -159,7 +159,7 @@ def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
     if agent.usual_model is not None and _works(place, agent.usual_model):
         return None
     if not names:
-        raise ModelError("no model was found here", _advise_without_models(place))
+        raise ModelError("no models found", _advise_without_models(place))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ModelError(f"choose one of {count_noun(len(names), 'model')} with --model", join_names(names))
     return _ask_for_model(names)

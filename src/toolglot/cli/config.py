@@ -46,7 +46,7 @@ def check(file: Path | None) -> None:
     upstreams = count_noun(len(whole.upstreams.keys() - {DEMO}), "upstream")
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
     servers = f", {count_noun(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
-    click.echo(f"{place}: {upstreams}, {count_noun(len(loaded.config.models), 'model name')}{servers}: fine")
+    click.echo(f"{place}: {upstreams}, {count_noun(len(loaded.config.models), 'model name')}{servers}: valid")
     for line in (*loaded.notes, *assembled.told, *empty_places(whole)):
         click.echo(f"  {visible(line)}")
 

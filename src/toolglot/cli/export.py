@@ -86,7 +86,7 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
     "--format",
     "form",
     type=SuggestingChoice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
-    help="Output format. Default: by the extension of OUT, else markdown.",
+    help="Output format. Default: by the extension of OUT, otherwise markdown.",
 )
 @click.option(
     "--dialect",

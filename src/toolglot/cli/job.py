@@ -41,7 +41,7 @@ class TranslationJob(Struct, frozen=True, kw_only=True):
     writes: str = ""
     """The text format of the calls in the output; then `target` may be empty."""
     bare: bool = False
-    """The output is plain text without a dialect."""
+    """True if the output is plain text without a dialect."""
     tools: Path | None = None
     """The tools that a text may call."""
     call_id: str | None = None

@@ -60,8 +60,16 @@ this command starts one and stops it when the agent exits.
     "--url", help=f"URL of a running gateway. Default: the configured address, {DEFAULT_URL}, or a new gateway."
 )
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the running gateway's key.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file of a new gateway.")
-@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Upstream of a new gateway.")
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="Configuration file for the gateway that `launch` starts."
+)
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="DIALECT=URL",
+    help="Upstream for the gateway that `launch` starts.",
+)
 @upstream_key_option
 @click.option("--check/--no-check", default=True, help="Check the model before the agent starts. Default: check.")
 @click.option("--show", is_flag=True, help="Print the command and its environment without starting the agent.")

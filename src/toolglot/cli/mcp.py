@@ -127,8 +127,8 @@ def _describe_terminal(example: bool, allow_ask: bool) -> str:
     arguments = ["mcp", *(["--example"] if example else []), *(["--allow-ask"] if allow_ask else [])]
     entry = {"mcpServers": {"toolglot": {"command": "toolglot", "args": arguments}}}
     return (
-        "This is an MCP server. It waits for an MCP client on standard input, and is not meant for typing; Ctrl-C ends "
-        f"it.\nConfigure it in a client with:\n\n  {json.dumps(entry)}\n\n"
+        "This is an MCP server. It waits for an MCP client on standard input and is not interactive. Ctrl-C stops it."
+        f"\nConfigure it in a client with:\n\n  {json.dumps(entry)}\n\n"
         f"In Claude Code: claude mcp add toolglot -- toolglot {' '.join(arguments)}\n"
         "To serve over HTTP: toolglot mcp --http 127.0.0.1:4142"
     )

@@ -26,8 +26,8 @@ ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """`with Progress("replaying", total=9) as progress`, and `progress.step(name)` before each step. Other output
-    needs `progress.hidden()`."""
+    """Progress of long work: `with Progress("replaying", total=9) as progress`, and `progress.step(name)` before each
+    step. Other output needs `progress.hidden()`."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ def tools_in(path: Path) -> tuple[Tool, ...]:
     tools = all_tools_in(path)
     for index, tool in enumerate(tools):
         if not isinstance(tool, Tool):
-            print_note(path, f"tool {index + 1} is skipped: only its vendor runs it")
+            print_note(path, f"tool {index + 1} is skipped: only its vendor can run it")
     return tuple(tool for tool in tools if isinstance(tool, Tool))
 
 

@@ -143,7 +143,7 @@ def _result(job: TranslationJob) -> Receipt:
     except DecodeError as error:
         refuse_document(job.path, data, "result", job.source, error)
     if result.name is None:
-        raise click.UsageError("a result in text needs a tool name, and this one has none: give --name")
+        raise click.UsageError("a result as text needs a tool name, and this one has none: use --name")
     mcp.note_meta(result, receipt)
     own = Receipt()
     _tell_foreign(Request(model="", messages=(Message(role="tool", content=(result,)),)), job, own)

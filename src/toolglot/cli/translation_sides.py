@@ -28,7 +28,8 @@ NAMES = (*DIALECTS, MCP)
 
 
 class Side(Struct, frozen=True):
-    """`anthropic`, `text:hermes_json` (without a dialect, or in an unspecified one) or `anthropic+text:hermes_json`."""
+    """One side of a translation: `anthropic`, `text:hermes_json` (without a dialect, or in an unspecified one) or
+    `anthropic+text:hermes_json`."""
 
     dialect: str
     format: str = ""

@@ -15,7 +15,17 @@ from toolglot.config.mcp_checks import check_servers
 from toolglot.config.price_checks import check_prices
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording, place_problem
-from toolglot.config.schema import YEAR, Config, ModelConfig, PoolMemberConfig, ServerConfig, UpstreamConfig
+from toolglot.config.schema import (
+    POSTGRES,
+    REDIS,
+    YEAR,
+    Config,
+    ModelConfig,
+    PoolMemberConfig,
+    ServerConfig,
+    TeamConfig,
+    UpstreamConfig,
+)
 from toolglot.config.worker_checks import store_problem
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.native import NAME as WARP
@@ -59,6 +69,7 @@ def check(config: Config, builder: RecordBuilder) -> list[str]:
     for number, pattern in enumerate(config.record.models):
         _pattern(pattern, ("record", "models", number), builder)
     check_recording(config.record, builder)
+    _team(config.team, builder)
     _fallback_cycles(config, builder)
     return [*_no_effect(config, builder), *_only_warps(config, builder), *_fallbacks(config, known, builder)]
 
@@ -96,6 +107,12 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
                 hint = "a relative path starts at the directory where toolglot was started"
                 problems.append(problem(path, told, hint))
     return problems
+
+
+def _team(team: TeamConfig, builder: RecordBuilder) -> None:
+    for field, address, schemes in (("database", team.database, POSTGRES), ("limits", team.limits, REDIS)):
+        if address and "://" in address and not address.startswith(schemes):
+            builder.add_problem(("team", field), f"expected a file, or a URL that begins with {' or '.join(schemes)}")
 
 
 def _server(server: ServerConfig, builder: RecordBuilder) -> None:

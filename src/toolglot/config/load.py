@@ -30,7 +30,7 @@ SCHEMA_KEY = "$schema"
 
 class Loaded(Struct, frozen=True):
     config: Config
-    """As written; `assemble` completes it."""
+    """The configuration as written; `assemble` completes it."""
     path: Path | None = None
     """None if there is no file."""
     notes: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ ReplaySpeed = Literal["none", "real"]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never printed. It may be a reference to a file (`file:PATH`)."""
 Value: TypeAlias = Annotated[str, Meta(extra={"secret": True})]
-"""The same, but may be empty."""
+"""Text that is never printed, and may be empty."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
 """Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -341,6 +341,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Maximum size of the stored data. The oldest data is deleted first."""
     max_age: Seconds = 30 * 24 * 3600.0
     """Seconds after which a response is deleted."""
+
+
+POSTGRES = ("postgresql://", "postgres://")
+REDIS = ("redis://", "rediss://", "unix://")
+"""Beginnings of the addresses of servers that gateways share."""
 
 
 class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -66,7 +66,7 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
         for problem in error.problems:
             yield fail("config", str(problem), "`toolglot config schema` lists all fields")
         return
-    yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: using the defaults")
+    yield ok("config", "valid", str(file)) if file is not None else ok("config", "no file: using the defaults")
     for note in notes:
         yield warn("config", note)
     for finding in (*machine.check_port(config.server, is_toolglot), *machine.check_store(config, environ)):

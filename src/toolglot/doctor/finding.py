@@ -10,7 +10,8 @@ Status = Literal["ok", "warn", "fail"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """`warn`: it works, but perhaps not as expected. `fail`: something will not work. It never contains a key."""
+    """A result of `toolglot doctor`. `warn`: it works, but perhaps not as expected. `fail`: something will not work. A
+    finding never contains a key."""
 
     status: Status
     check: str
@@ -19,7 +20,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """The checked item, for example the upstream's name."""
     what: str
     advice: str | None = None
-    """How to fix it."""
+    """How to fix the problem."""
     command: tuple[str, ...] | None = None
     """A command that uses the result."""
 

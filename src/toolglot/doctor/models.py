@@ -27,7 +27,7 @@ _SNAPSHOT = re.compile(r"(?:[-@](?:[0-9]{3,8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|preview
 CHECK_TIMEOUT = Timeouts(connect=5.0, first_byte=5.0, idle=5.0)
 LOCAL_NAMES = frozenset(vendor.name for vendor in LOCAL_SERVERS)
 SUGGESTED_WINDOW = 32_768
-"""Tokens."""
+"""Suggested context window in tokens."""
 MAX_LISTED = 8
 """Maximum models to name if none is similar to the wrong one."""
 
@@ -42,7 +42,7 @@ class ModelCheck(Struct, frozen=True, kw_only=True):
     """Why a request for this model goes to this upstream."""
     is_demo: bool
     is_substitute: bool
-    """The upstream's default model answers, because no rule knows this name."""
+    """True if the upstream's default model answers, because no rule knows this name."""
     context_window: int | None
     window_advice: str | None
     """Advice on serving the model with a larger window."""

@@ -217,7 +217,7 @@ def _join_advice(*ways: str | None) -> str | None:
 
 
 async def probe_text_tools(model: ProbedModel) -> Finding:
-    """Same as `probe_tools`, for a model whose calls are text."""
+    """Probe the tools as `probe_tools` does, for a model whose calls are text."""
     assert model.text_calls is not None
     name = model.text_calls.format
     try:

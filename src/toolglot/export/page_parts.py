@@ -32,7 +32,7 @@ MAX_CALL_NAMES = 10_000
 
 
 class PagePart(Struct, frozen=True, kw_only=True):
-    """`label` is shown above it, in brackets; `is_code`: its text is for machines."""
+    """A part of the page. `label` is shown above the part, in brackets. `is_code`: the text is for machines."""
 
     kind: PartKind
     label: str = ""

@@ -51,7 +51,8 @@ class ConversationSummary(Struct, frozen=True):
 
 
 class SourceConversation(Struct, kw_only=True):
-    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe the missing parts."""
+    """A conversation from a source. `messages` are read during iteration, so they can be iterated only once. `lines`
+    describe the missing parts."""
 
     dialect: str
     messages: Iterable[Message]

@@ -17,7 +17,8 @@ UNFINISHED_ANSWER = Stop("other")
 
 
 class RecordedAnswer(Struct, frozen=True):
-    """`response` is None if the answer has no content. `missing` describes the missing parts."""
+    """The answer in a recording. `response` is None if the answer has no content. `missing` describes the missing
+    parts."""
 
     response: Response | None = None
     missing: str | None = None

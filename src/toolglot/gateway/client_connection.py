@@ -9,7 +9,7 @@ from typing import Protocol
 class ClientConnection(Protocol):
     loop: asyncio.AbstractEventLoop
     full: bool
-    """Earlier writes are still buffered."""
+    """True if earlier writes are still buffered."""
 
     def put(self, data: bytes) -> None:
         """Write, unless the client has disconnected."""

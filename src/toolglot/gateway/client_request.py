@@ -29,7 +29,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
 
     connection: ClientConnection
     is_awaited: bool = False
-    """The answer could not begin without awaiting something."""
+    """True if the answer could not begin without awaiting something."""
     _pending_head: bytes = b""
     """The head of a stream, which is sent with its first piece."""
 

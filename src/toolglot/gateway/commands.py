@@ -41,7 +41,7 @@ class Send(Struct, frozen=True, eq=False):
     limit: int
     """Bytes of an answer."""
     is_streaming: bool
-    """The body is needed as it arrives. Otherwise, the body is read to its end first."""
+    """True if the body is needed as it arrives. Otherwise, the body is read to its end first."""
 
 
 class BeginStream(Struct, frozen=True, eq=False):
@@ -143,7 +143,7 @@ class StreamEnd(Struct, frozen=True, eq=False):
 
     data: bytes
     is_cut: bool = False
-    """The upstream broke off: close the client's connection after these bytes."""
+    """True if the upstream broke off: close the client's connection after these bytes."""
     upstream_headers: Mapping[str, str] | None = None
     """Headers of an answer that has not begun yet, because all of it arrived at once."""
 

@@ -203,7 +203,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
     begun: bool = False
-    """The head of a stream was written, so no other answer can replace it."""
+    """True if the head of a stream was written, so no other answer can replace it."""
     prepared: Translation | None = None
     """The translation for the first target, if it is ready."""
     exchange: ExchangeCore | None = None
@@ -242,7 +242,7 @@ class BegunStream(Struct, eq=False):
     held: int
     """Number of upstream bytes that led to no output yet."""
     is_over: bool
-    """The upstream's body is complete."""
+    """True if the upstream's body is complete."""
     ticket: Ticket
 
 

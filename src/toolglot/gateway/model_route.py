@@ -42,7 +42,7 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     withheld: tuple[ReceiptLine, ...]
     """Receipt lines about MCP servers that this key may not use."""
     has_servers: bool
-    """The model's alias attaches MCP servers."""
+    """True if the model's alias attaches MCP servers."""
     find_named_servers: Callable[[Request], ServedRequest] | None
     """Finds the MCP servers that a request names; None if it cannot name any, or if the upstream runs them."""
     answer_without_model: Callable[[Request], Response | None] | None

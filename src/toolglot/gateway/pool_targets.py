@@ -69,7 +69,7 @@ class MemberGate(Struct, frozen=True, eq=False):
     turn: Turn
     tried: list[int]
     is_closed: bool
-    """No member of the pool may be called."""
+    """True if no member of the pool may be called."""
 
     def enter(self, now: float) -> Ticket | None:
         return None if self.is_closed else self.pool.enter(self.number, self.turn.model, now)

@@ -49,7 +49,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     request shares them."""
     strict: bool = False
     can_cut: bool = False
-    """The client can distinguish a cut connection from a complete answer."""
+    """True if the client can distinguish a cut connection from a complete answer."""
     encoder: Callable[[], StreamEncoder] | None = None
     """Replaces the client's encoder if the caller needs the events of an answer; no bytes are forwarded then."""
     serves: Callable[[str], bool] | None = None

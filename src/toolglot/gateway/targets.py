@@ -301,7 +301,7 @@ class ExchangeTranslation(Struct, eq=False):
     _hash_next: bytes | None
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
-    """The upstream has refused the request because of its tools, which are now text."""
+    """True if the upstream has refused the request because of its tools, which are now text."""
     _remedied: tuple[ApiError, ...] = ()
     """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0
@@ -310,7 +310,7 @@ class ExchangeTranslation(Struct, eq=False):
     spent: Usage | None = None
     """Usage of the first answer, if the model was called again."""
     _is_charged: bool = False
-    """The cost of the stream is known."""
+    """True if the cost of the stream is known."""
 
     def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         upstream, exchange = self.upstream, self.exchange

@@ -38,7 +38,7 @@ class LintFrame(Struct):
     raw: bytes
     lines: list[bytes]
     ended: bool
-    """A blank line follows."""
+    """True if a blank line follows."""
     event: str | None = None
     data: bytes | None = None
     value: Any = None
@@ -125,9 +125,9 @@ class LintRules(Struct, frozen=True, kw_only=True):
     """The descriptions of its rules, by name."""
     check: Callable[[list[LintFrame], LintReport], None] = lambda frames, report: None
     is_json: bool = True
-    """The data of its events is JSON."""
+    """True if the data of its events is JSON."""
     is_lines: bool = False
-    """Its streams are lines of JSON instead of events."""
+    """True if its streams are lines of JSON instead of events."""
 
 
 def excerpt(frame: LintFrame) -> str:

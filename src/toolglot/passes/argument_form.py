@@ -20,8 +20,8 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class ArgumentForm(Struct, frozen=True):
-    """`wrapped_in`: the name under which the upstream has the client's arguments. `keys`: names of properties that the
-    upstream knows by another name."""
+    """Form of a call's arguments at the upstream. `wrapped_in`: the name under which the upstream has the client's
+    arguments. `keys`: names of properties that the upstream knows by another name."""
 
     wrapped_in: str | None = None
     keys: Mapping[str, str] = {}

@@ -245,7 +245,7 @@ def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
 
 _KEY_LENGTH = 32
 _LONG = 3600
-"""Seconds. From this lifetime on, the cache should survive a pause of the user."""
+"""Lifetime in seconds from which the cache should survive a pause of the user."""
 
 
 def _recache(block: Block, cache: Cache | None) -> Block:

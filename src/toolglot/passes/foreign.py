@@ -186,7 +186,7 @@ class Reporter(Struct, eq=False):
     _upstream: Dialect
     _receipt: Receipt
     _refused: bool = False
-    """The answer contains a refusal, which explains itself."""
+    """True if the answer contains a refusal, which explains itself."""
     _usage: Usage | None = None
     """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}

@@ -248,7 +248,7 @@ class HistoryCutter:
 
 
 class _DropCandidates:
-    """What may be dropped next, the oldest first: units of messages, and batches of calls with their results."""
+    """Candidates to drop next, oldest first: units of messages, and batches of calls with their results."""
 
     def __init__(self, messages: Sequence[Message], gone: Collection[int]) -> None:
         units, self._unit_of, self._batches = group_units(messages)
@@ -324,7 +324,7 @@ class _ReplayedConversation:
         self._led: int | None = None
         """The user message that led to the assistant's last turn."""
         self._answered = False
-        """There are results of the assistant's last turn."""
+        """Whether the request has results of the assistant's last turn."""
 
     def add_message(self, number: int) -> None:
         message, self._count = self._messages[number], number + 1

@@ -48,9 +48,9 @@ class ToolHistory:
         self.used_ids: set[str] = set()
         """The ids of calls and results."""
         self.has_own_ids = True
-        """Return whether every call has a unique id and every result names its call."""
+        """Whether every call has a unique id and every result names its call."""
         self.is_without_ids = False
-        """There are calls, none has an id, and each result is in the place of its call's, under no other name."""
+        """Whether there are calls without any ids, and each result is in the place of its call, under no other name."""
 
     def find_ids(self, *, is_paired: bool = False) -> set[str]:
         """Find `used_ids` when the history is complete. `is_paired`: every result has the id of a call."""
@@ -70,7 +70,7 @@ class ToolHistory:
 
     @property
     def has_custom(self) -> bool:
-        """Return whether a call or a result belongs to a custom tool."""
+        """Whether a call or a result belongs to a custom tool."""
         return any(call.kind == "custom" for call in self.calls) or any(
             result.kind == "custom" for result in self.results
         )

@@ -47,7 +47,8 @@ class Price(Struct, frozen=True, kw_only=True):
     date: str = ""
     """The day when the source was read."""
     is_flat: bool = False
-    """The configuration sets input and output, so a service tier without rates has the rates of the standard tier."""
+    """True if the configuration sets input and output, so a service tier without rates has the rates of the standard
+    tier."""
     small: int = 0
     """The largest input that has the rates of small requests; derived from `rates`."""
 

@@ -21,7 +21,7 @@ from toolglot.wire import json
 
 
 class AnswerLabel(Struct, frozen=True):
-    """`created` and `completed` are in Unix seconds; None if unknown."""
+    """Label of an answer. `created` and `completed` are in Unix seconds; None if unknown."""
 
     created: int | None = None
     answer_id: str = ""

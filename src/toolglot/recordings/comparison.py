@@ -54,9 +54,9 @@ class RerunOutcome(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     receipt: tuple[Mapping[str, str], ...] = ()
     left: bool = False
-    """The client disconnected at the end of the recording."""
+    """True if the client disconnected at the end of the recording."""
     is_cut: bool = False
-    """The client's connection was cut because the upstream's was."""
+    """True if the client's connection was cut because the upstream's was."""
 
 
 class Comparison(Struct, kw_only=True):

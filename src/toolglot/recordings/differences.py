@@ -36,7 +36,8 @@ MISSING = Missing()
 
 
 class Difference(Struct, frozen=True):
-    """`path` is the position (`messages[2].content`). `then` and `now` are the recorded and the current value."""
+    """A difference between two documents. `path` is the position (`messages[2].content`). `then` and `now` are the
+    recorded and the current value."""
 
     path: str
     then: Any = MISSING

@@ -100,21 +100,21 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that were applied exactly."""
     strict: bool = False
     verbatim: bool = True
-    """Bytes may be forwarded unchanged."""
+    """True if bytes may be forwarded unchanged."""
     keeps_state: bool = False
-    """Reasoning state that the client cannot carry is stored."""
+    """True if reasoning state that the client cannot carry is stored."""
     can_cut: bool = False
-    """The client's connection could be cut if the upstream's was."""
+    """True if the client's connection could be cut if the upstream's was."""
     issuer: str = ""
     """The server that accepts the state that the client carries."""
     state_put_back: bool = False
-    """Stored state was added to the request."""
+    """True if stored state was added to the request."""
     conversation_put_back: bool = False
-    """The upstream's own earlier messages of the conversation were added."""
+    """True if the upstream's own earlier messages of the conversation were added."""
     cache_marks: Literal["auto", "always", "never"] = "never"
     """When to set prompt cache breakpoints for clients that set none."""
     prefix_repeats: bool = False
-    """The same tools and system text were sent a short time before."""
+    """True if the same tools and system text were sent a short time before."""
     warp_history: str | None = None
     """For Warp: the form of the conversation."""
     disable_warp_tools: bool = True
@@ -182,12 +182,12 @@ class StoreRead(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class ServedTools(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
-    """The body is the list of servers as JSON: `served_servers.py`."""
+    """The line with the available MCP servers. The body is the list of servers as JSON (`served_servers.py`)."""
 
     limits: dict[str, Any] = {}
     """Limits for tools, as configured."""
     keeps: bool = False
-    """Tool results are stored for the next turn."""
+    """True if tool results are stored for the next turn."""
 
 
 class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served.progress"):
@@ -200,7 +200,7 @@ class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ServedResult(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
-    """The body is the result as JSON; missing if there is a `failure`."""
+    """The line with a tool's result. The body is the result as JSON; missing if there is a `failure`."""
 
     call: str = ""
     server: str = ""
@@ -224,7 +224,7 @@ class RecordingEnd(RecordingLine, frozen=True, kw_only=True, omit_defaults=True,
     stop: str | None = None
     usage: dict[str, Any] | None = None
     cancelled: bool = False
-    """The client disconnected."""
+    """True if the client disconnected."""
     cut: str | None = None
     """The reason why the recording is incomplete, for example its size."""
 

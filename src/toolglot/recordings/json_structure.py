@@ -30,13 +30,13 @@ class BodyPosition(NamedTuple):
     """The position of a text in a body."""
 
     document: bool = False
-    """The whole body is JSON."""
+    """True if the whole body is JSON."""
     line: bool = True
     """At the beginning of a line; otherwise `payload` and `inside` describe the line that continues."""
     payload: bool = False
-    """The line is JSON."""
+    """True if the line is JSON."""
     inside: bool = False
-    """It continues inside a string."""
+    """True if it continues inside a string."""
 
 
 def begins_document(text: str) -> bool | None:

@@ -65,7 +65,7 @@ class _MatchBudget:
 
 
 class LinearPattern:
-    """`gave_up` is called for each text when the budget is exceeded."""
+    """A pattern that matches in linear time. `gave_up` is called for each text when the budget is exceeded."""
 
     def __init__(self, text: str, gave_up: Callable[[], None] = lambda: None) -> None:
         tree = _parse(text)

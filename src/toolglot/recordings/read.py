@@ -75,7 +75,7 @@ class Recording(Struct, kw_only=True):
 
     @property
     def runs_tools(self) -> bool:
-        """Return whether the answer is from a loop that may run tools in between."""
+        """Whether the answer is from a loop that may run tools in between."""
         return self.at_hand is not None or bool(self.served)
 
     @property

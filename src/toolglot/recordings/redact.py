@@ -40,13 +40,15 @@ from toolglot.recordings.unescaped_views import TextView, all_views, may_hide
 from toolglot.wire.incremental_json import join_bytes
 
 MIN_SECRET_LENGTH = 4
-"""Characters. Redacting shorter secrets would make text unreadable and protect nothing."""
+"""Minimum length of a secret in characters. Redacting shorter secrets would make text unreadable and protect nothing.
+"""
 MIN_SECRET_LINE = 16
 """Characters of a line of a multi-line secret that is redacted by itself."""
 MAX_HELD_LINE = 64 * 1024
 """Maximum bytes of a line that are held back until it is complete."""
 MAX_HELD_BODY_LINE = 1024 * 1024
-"""The same for a body that is already complete and in memory. Documents inside its strings are usually shorter."""
+"""Maximum bytes of a line that are held back in a body that is already complete and in memory. Documents inside its
+strings are usually shorter."""
 MAX_NUMBERS = 10_000
 """Maximum redacted numbers of a body whose positions are recorded."""
 OVERLAP = 8 * 1024

@@ -28,7 +28,7 @@ class FoundSecret(NamedTuple):
     instead: str | None = None
     """The replacement, if not `[redacted]`."""
     is_number: bool = False
-    """The replacement consists of nines."""
+    """True if the replacement consists of nines."""
 
 
 class ReplacedPiece(NamedTuple):
@@ -36,7 +36,7 @@ class ReplacedPiece(NamedTuple):
 
     text: str
     is_number: bool = False
-    """It replaces one or several numbers, and consists of nines."""
+    """True if it replaces one or several numbers, and consists of nines."""
 
 
 def merge_found(found: list[FoundSecret]) -> list[FoundSecret]:
@@ -57,7 +57,7 @@ def replace_found(text: str, found: Iterable[FoundSecret], instead: str | None) 
 
 
 def replace_in_pieces(text: str, found: Iterable[FoundSecret], instead: str | None) -> Iterator[ReplacedPiece]:
-    """Same in pieces: unchanged ones, and replacements."""
+    """Replace secrets, and yield the text in pieces: unchanged ones and replacements."""
     done = 0
     for each in found:
         if each.end <= done:

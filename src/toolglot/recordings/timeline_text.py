@@ -27,7 +27,7 @@ LEGEND = "(1 + … adds content to block 1 of the answer; --full shows what … 
 class TextStyle(NamedTuple):
     width: int = 100
     full: bool = False
-    """Frames are shown completely, in as many lines as they need."""
+    """True to show frames completely, in as many lines as they need."""
     colour: bool = False
     frames: range | None = None
     """The rows to show, by number; all of them if None."""

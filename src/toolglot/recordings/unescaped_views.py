@@ -48,7 +48,8 @@ _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class TextView:
-    """`places` are the positions where the view continues at another position of its source text: at `origins`."""
+    """A view of unescaped text. `places` are the positions where the view continues at another position of its source
+    text: at `origins`."""
 
     __slots__ = ("_origins", "_parent", "_places", "text")
 

@@ -39,7 +39,9 @@ class ClientLeftError(Exception):
 
 
 class AsgiRequest:
-    """`begun`: the head of the answer was sent, and cannot be changed. `finished`: the end was sent, too.
+    """A request and its answer over ASGI.
+
+    `begun`: the head of the answer was sent, and cannot be changed. `finished`: the end was sent, too.
 
     `gateway` is the one that was active when the request arrived: a later reload does not affect the request.
     """

@@ -100,7 +100,7 @@ class BodyHold:
         """Time of the last piece."""
         self.cost = 0
         self.is_settled = False
-        """The whole body has arrived."""
+        """True if the whole body has arrived."""
 
     def try_add(self, piece: bytes) -> bool:
         """Charge a piece if there is room now."""
@@ -135,7 +135,7 @@ class _Waiter(NamedTuple):
     hold: BodyHold
     amount: int
     is_admission: bool
-    """It waits for admission, not for room for a piece."""
+    """True if it waits for admission, not for room for a piece."""
     granted: asyncio.Future[None]
 
 

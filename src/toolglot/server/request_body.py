@@ -31,7 +31,7 @@ _PIECE = 1024 * 1024
 """Bytes that are decompressed at a time, about one millisecond of work. Other requests run in between."""
 
 _RETRY_AFTER = 5.0
-"""Seconds. Bodies stay in memory for as long as their answers take."""
+"""`retry-after` in seconds. Bodies stay in memory for as long as their answers take."""
 
 T = TypeVar("T")
 

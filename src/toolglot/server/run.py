@@ -363,8 +363,9 @@ def _file_limit() -> float:
 
 
 def affordable_connections(limits: Limits, files: float) -> int:
-    """Return the number of client connections that the file limit allows. Without a free file no connection is
-    accepted, not even a probe's: at least half of the files are for clients, and some stay free."""
+    """Return the number of client connections that the file limit allows. Without a free file descriptor, the server
+    accepts no connection, not even from a probe. So at least half of the descriptors are for clients, and some stay
+    free."""
     rest = files - OTHER_FILES
     left = rest - min(limits.upstream_connections, rest // 2)
     return limits.connections if left >= limits.connections else max(int(left), 1)

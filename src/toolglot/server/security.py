@@ -57,7 +57,7 @@ class UnsafeServerError(ToolglotError):
 
 
 class AccessDecision(Struct, frozen=True):
-    """`headers` are sent with any answer. An `error` must be the answer."""
+    """Decision about a client's access. `headers` are sent with any answer. An `error` must be the answer."""
 
     headers: Mapping[str, str] = {}
     error: ApiError | None = None

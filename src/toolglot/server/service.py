@@ -109,7 +109,8 @@ class Peers(Protocol):
 
 
 class Service(Struct, kw_only=True):
-    """`observers` get the record of each finished request; `is_accepting` is False while the server drains."""
+    """The running gateway service. `observers` get the record of each finished request; `is_accepting` is False while
+    the server drains."""
 
     gateway: Gateway
     receipts: RecentReceipts

@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more data than the caller's limit."""
+    """True if there is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class ToolVerdict(Struct, frozen=True, kw_only=True):
     tools: Literal["native", "text"]
     """Whether it takes tools natively, or needs them as text."""
     found: float
-    """Unix seconds, as is `until`."""
+    """Time of the discovery in Unix seconds, as is `until`."""
     until: float
     """Expiry: servers are restarted with other flags."""
 
@@ -159,7 +159,8 @@ class StoreSize(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Every method may raise `StoreError`. What does not exist, or belongs to another owner, is None or False."""
+    """Storage of responses and state. Every method may raise `StoreError`. Methods return None or False for data that
+    does not exist or belongs to another owner."""
 
     async def save(self, turn: StoredTurn, items: Sequence[StoredItem] = (), output_ids: Sequence[str] = ()) -> None:
         """Save a turn; `items` are appended to its conversation, `output_ids` name the items of its output. An item

@@ -46,7 +46,8 @@ class _QueuedCall(Struct):
 
 
 class StoreWorker:
-    """`patience`: seconds that a call waits while another process writes."""
+    """Thread that runs the store's operations. `patience`: seconds that a call waits for another process to finish
+    writing."""
 
     def __init__(self, name: str, patience: float) -> None:
         self._patience = patience

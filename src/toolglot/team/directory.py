@@ -6,7 +6,6 @@ unavailable, cached keys keep working for `GRACE_SECONDS`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -16,8 +15,8 @@ from time import time
 from msgspec import Struct
 
 from toolglot.errors import ApiError
-from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.background import repeat
 from toolglot.team.database import TeamDatabase
 from toolglot.team.keys import ApiKey, hash_secret, looks_like_secret, owner_of
 
@@ -156,15 +155,5 @@ class KeyDirectory:
 
     async def watch(self) -> None:
         """Refresh until cancelled."""
-        is_away = False
-        while True:
-            try:
-                await self.refresh()
-                if is_away:
-                    log.info("the team database is available again")
-                is_away = False
-            except StoreError as error:
-                if not is_away:
-                    log.warning("the team database cannot be read, so key changes have no effect yet: %s", error)
-                is_away = True
-            await asyncio.sleep(POLL_SECONDS)
+        failing = "the team database cannot be read, so key changes have no effect yet"
+        await repeat(self.refresh, POLL_SECONDS, failing=failing, working="the team database is available again")

@@ -7,7 +7,6 @@ that is saved twice counts once.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import logging
@@ -24,6 +23,7 @@ import msgspec
 
 from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.background import repeat
 from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import TeamDatabase
 from toolglot.team.limits import day_of
@@ -159,7 +159,7 @@ class Ledger:
         self._shared = shared
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
-        self._is_failing = False
+        self._rounds = 0
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         """Record the rows of one answer. They are on disk when this returns, unless the disk fails."""
@@ -171,21 +171,16 @@ class Ledger:
 
     async def run(self) -> None:
         """Save new rows until cancelled."""
-        rounds = 0
-        while True:
-            try:
-                if rounds % ADOPT_EVERY == 0:
-                    await self.adopt()
-                await self.flush()
-                if self._is_failing:
-                    log.info("usage is saved to the team database again")
-                self._is_failing = False
-            except (StoreError, OSError) as error:
-                if not self._is_failing:
-                    log.warning("usage cannot be saved to the team database now; retrying: %s", error)
-                self._is_failing = True
-            rounds += 1
-            await asyncio.sleep(FLUSH_SECONDS)
+        failing = "usage cannot be saved to the team database now; retrying"
+        working = "usage is saved to the team database again"
+        await repeat(self._save, FLUSH_SECONDS, failing=failing, working=working)
+
+    async def _save(self) -> None:
+        """Save the rows of this process, and now and then those of processes that have ended."""
+        rounds, self._rounds = self._rounds, self._rounds + 1
+        if rounds % ADOPT_EVERY == 0:
+            await self.adopt()
+        await self.flush()
 
     async def flush(self) -> None:
         """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`, or `OSError` for the spool."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolglot.config.schema import TeamConfig
+from toolglot.config.schema import POSTGRES, REDIS, TeamConfig
+from toolglot.errors import install_command
 from toolglot.store import StoreError
 from toolglot.store.failures import as_store_error
 from toolglot.store.sqlite import default_path
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from toolglot.team.shared_counters import SharedCounters
 
 FILE = "team.sqlite3"
-REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 class Team(Struct, eq=False):
@@ -76,14 +76,14 @@ async def open_database(config: TeamConfig, environ: Mapping[str, str]) -> TeamD
 
 def is_postgres(database: str) -> bool:
     """Whether it is the URL of a PostgreSQL database, not the path of a file."""
-    return database.startswith(("postgresql://", "postgres://"))
+    return database.startswith(POSTGRES)
 
 
 async def _open_postgres(url: str) -> TeamDatabase:
     try:
         from toolglot.team.postgres import PostgresDatabase
     except ImportError:
-        raise StoreError("failed", "PostgreSQL needs another package: pip install 'toolglot[postgres]'") from None
+        raise StoreError("failed", f"PostgreSQL needs asyncpg: {install_command('asyncpg', 'postgres')}") from None
     return await PostgresDatabase.open(url)
 
 
@@ -103,7 +103,7 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
 def _counters_file(config: TeamConfig, environ: Mapping[str, str], workers: int) -> Path | None:
     """Return the file in which the processes of this machine count; None if this process counts alone."""
     if config.limits is not None:
-        return None if config.limits.startswith(REDIS_SCHEMES) else Path(config.limits)
+        return None if config.limits.startswith(REDIS) else Path(config.limits)
     if workers == 1:
         return None
     return _spool_folder(config, environ).with_suffix(".counters")
@@ -128,7 +128,7 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: T
 
 async def _open_shared(limits: str | None, database: TeamDatabase, local: LocalCounters) -> SharedCounters | None:
     """Connect to the counters that all gateways share. If Redis is away now, it is tried again."""
-    if limits is None or not limits.startswith(REDIS_SCHEMES):
+    if limits is None or not limits.startswith(REDIS):
         return None
     from toolglot.team.shared_counters import SharedCounters
 

@@ -322,7 +322,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     nano_usd: Count | None = None
     """None if the price is unknown."""
     estimated: bool = False
-    """The counts are estimates: the answer was cut off, or the upstream reports no counts."""
+    """True if the counts are estimates: the answer was cut off, or the upstream reports no counts."""
 
     @property
     def tokens(self) -> int:

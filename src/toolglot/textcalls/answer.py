@@ -95,7 +95,7 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
     previous: RetryPrompt | None
     """The prompt for the retry, with the first answer; None in the first answer."""
     asks: bool
-    """A bad call leads to a retry."""
+    """True if a bad call leads to a retry."""
     first: int
     """Index of the first block that a retry would discard."""
     held: list[Event] | None = None
@@ -107,8 +107,11 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
 
 
 class TextAnswerPass:
-    """`retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
-    never sees the beginning of a call before its end."""
+    """Pass that parses calls in an answer's text.
+
+    `retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
+    never sees the beginning of a call before its end.
+    """
 
     def __init__(self, context: Context, retry: RetryPrompt | None = None, *, whole: bool = False) -> None:
         text = context.text

@@ -148,7 +148,7 @@ class EnvelopeMembers:
 
     @property
     def loses_something(self) -> bool:
-        """Return whether a value beside the arguments may be part of them."""
+        """Whether a value beside the arguments may be part of them."""
         schema, call = self._opened.tools.get(self.name), self._opened.call
         empty = self.arguments is not None and self.arguments.is_empty
         return bool(classify_keys(self._others(), schema, call, given=True, empty=empty).problem)

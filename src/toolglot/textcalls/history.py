@@ -268,7 +268,7 @@ class _TurnResults:
                 self._waiting.setdefault(key, deque()).append(call)
         self.results: dict[str, ToolResult] = {}
         self.endless = False
-        """The last result has paragraphs, and it is unknown which of them belong to it."""
+        """True if the last result has paragraphs, and it is unknown which of them belong to it."""
 
     def in_order(self) -> tuple[Block, ...]:
         """Return a result for each call, in call order."""

@@ -24,7 +24,7 @@ BadKind = Literal[
 
 
 class BadCall(Struct, frozen=True):
-    """Index and tool of the call, its problem, and the model's text of its arguments."""
+    """A call that cannot be run: its index and tool, its problem, and the model's text of its arguments."""
 
     index: int
     name: str

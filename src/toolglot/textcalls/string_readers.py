@@ -33,7 +33,7 @@ escape_json: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class LiteralError(ValueError):
-    """There is no valid literal at `at`."""
+    """The text has no valid literal at `at`."""
 
     def __init__(self, why: str, at: int) -> None:
         super().__init__(why)
@@ -201,7 +201,7 @@ def _named_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _line_continuation(text: str, at: int) -> tuple[str, int] | None:
-    """Read the escape of a line that continues on the next one."""
+    """Read a line continuation, which is an escaped line break."""
     if len(text) < at + 3:
         return None
     return "", at + 3 if text.startswith("\n", at + 2) else at + 2

@@ -120,7 +120,7 @@ class AnswerCollector:
 
     def __init__(self) -> None:
         self.length = 0
-        """Characters, including those of reasoning."""
+        """Number of characters, including those of reasoning."""
         self.cut_off = ""
         self._fold = Fold()
         self._open: dict[int, None] = {}

@@ -48,7 +48,7 @@ class _TranslatedDocument(Struct, frozen=True):
     receipt: Receipt
     path: str = ""
     prose: bool = False
-    """The document is text instead of JSON."""
+    """True if the document is text instead of JSON."""
     cut_at: bytes = b"\n\n"
     """Prose may be cut after this."""
 

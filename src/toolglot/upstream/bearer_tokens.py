@@ -36,7 +36,8 @@ _HEADER = "authorization"
 
 
 class RefreshingToken:
-    """`key` belongs to the service at `url`; `token` is the initial bearer token, if any."""
+    """A bearer token that is refreshed with a key. `key` belongs to the service at `url`; `token` is the initial bearer
+    token, if any."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class RefreshingToken:
 
     @property
     def is_expiring(self) -> bool:
-        """Return whether there is no token, or it expires soon."""
+        """Whether there is no token, or it expires soon."""
         return self._until is not None and self._now() >= self._until
 
     async def renew(self, old: str | None) -> bool:

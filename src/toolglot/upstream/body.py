@@ -112,7 +112,7 @@ class Inflater:
 
     @property
     def ended(self) -> bool:
-        """Return whether the compressed data is complete, or there was none."""
+        """Whether the compressed data is complete, or there was none."""
         return self._inflate.eof or not self._started
 
     def feed(self, data: bytes) -> Iterator[bytes]:

@@ -45,9 +45,7 @@ class Breaker:
     Every call reports its result with its ticket: `settle`, or `leave` if the result will never be known because the
     client disconnected. While the breaker is not closed, only the probe's ticket counts.
 
-    Args:
-        failures: number of failures in a row that open it; 0 never opens it.
-        rest: seconds that it stays open.
+    Args: failures: number of failures in a row that open it; 0 never opens it. rest: seconds that it stays open.
     """
 
     def __init__(self, failures: int, rest: float) -> None:

@@ -92,9 +92,10 @@ class Turn(Struct, frozen=True):
     """None if the request has no id."""
     model: str = ""
     is_pinned: bool = False
-    """The conversation has reasoning state that one member made. It goes there even if that member is busy."""
+    """True if the conversation has reasoning state that only one member accepts. It goes there even if that member is
+    busy."""
     is_bound: bool = False
-    """The request contains such state, and another account would refuse it. It goes to no other account."""
+    """True if the request contains such state, and another account would refuse it. It goes to no other account."""
 
 
 NO_CONVERSATION = Turn(None)
@@ -121,7 +122,7 @@ class _Cooldown(Struct):
     count: int = 1
     """Number of cool-downs in a row."""
     is_named: bool = False
-    """The upstream named the end."""
+    """True if the upstream named the end."""
     trial_since: float | None = None
 
     def wait(self, now: float) -> float:

@@ -1,10 +1,8 @@
-"""Return whether an upstream's answer makes progress or only keeps its connection alive.
-
-Comments, blank lines, pings and frames without content show that a server is alive while its model thinks, so they
-reset the silence limit (`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has
-`Timeouts.progress` seconds. Progress is a frame with content, whether a stream is made of events or of lines, or a
-certain number of bytes of a whole answer or of one large frame. Only the time spent waiting for the upstream counts.
-"""
+"""Determines whether an upstream's answer makes progress or only keeps its connection alive. Comments, blank lines,
+pings and frames without content show that a server is alive while its model thinks, so they reset the silence limit
+(`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has `Timeouts.progress` seconds.
+Progress is a frame with content, whether a stream is made of events or of lines, or a certain number of bytes of a
+whole answer or of one large frame. Only the time spent waiting for the upstream counts."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class WindowQuery(Struct, frozen=True):
     """Takes the answer and the model's name."""
     method: str = "GET"
     loads: bool = False
-    """The request makes the server load the model, which takes a while."""
+    """True if the request makes the server load the model, which takes a while."""
     setting: str | None = None
     """Instructions to enlarge a window that was found here, if they differ from the vendor's; with `{tokens}`."""
 

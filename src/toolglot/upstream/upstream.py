@@ -21,7 +21,7 @@ from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
 from toolglot.upstream.vendors import VERSION
 
 MIN_SECRET_LENGTH = 8
-"""Characters. Shorter secrets occur by chance in unrelated text."""
+"""Minimum length of a secret in characters. Shorter secrets occur by chance in unrelated text."""
 
 HIDDEN = "(hidden)"
 
@@ -42,9 +42,9 @@ class Upstream(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     models: tuple[str, ...] = ()
     verbatim: bool = True
-    """Answers are forwarded unchanged to clients of the same dialect."""
+    """True if answers are forwarded unchanged to clients of the same dialect."""
     keeps_state: bool = False
-    """The upstream stores responses by id itself."""
+    """True if the upstream stores responses by id itself."""
     native_tools: bool | None = None
     """Whether its models take tools natively; None if unknown."""
     without_tools: tuple[str, ...] = ()

@@ -60,13 +60,13 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """A path that answers only at its own servers, not at compatible ones: then a discovered server speaks its
     dialect."""
     verbatim: bool = True
-    """Its answers contain everything that clients of its dialect need. Answers of other servers are decoded and encoded
-    again, which adds what they omit, instead of forwarding the bytes."""
+    """True if its answers contain everything that clients of its dialect need. Answers of other servers are decoded and
+    encoded again, which adds what they omit, instead of forwarding the bytes."""
     keeps_state: bool = False
-    """It stores responses by id, as the Responses API promises."""
+    """True if it stores responses by id, as the Responses API promises."""
 
     only_configured: bool = False
-    """A key in the environment is not enough: the user must configure it as an upstream."""
+    """True if a key in the environment is not enough: the user must configure it as an upstream."""
     listed: tuple[str, ...] = ()
     """Models of a vendor without a model list endpoint. It also accepts other names."""
 

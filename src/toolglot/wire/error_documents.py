@@ -47,7 +47,7 @@ class ErrorDocument(Struct, frozen=True):
     fields: dict[str, Any]
     outer: dict[str, Any]
     is_enveloped: bool
-    """The error is an object in the member `error`, the form that all APIs share and their clients expect."""
+    """True if the error is an object in the member `error`, the form that all APIs share and their clients expect."""
 
     @property
     def status(self) -> int:

@@ -18,9 +18,9 @@ class Framing(Struct, frozen=True, kw_only=True):
     noun: str
     """The name of a frame in messages."""
     is_bare: bool = False
-    """A frame is a JSON document without SSE fields around it."""
+    """True if a frame is a JSON document without SSE fields around it."""
     can_be_array: bool = False
-    """The documents may also arrive as the elements of one JSON array."""
+    """True if the documents may also arrive as the elements of one JSON array."""
 
     def split(self, data: bytes) -> list[bytes]:
         """Split the data into frames. Each keeps its end; the last one may be incomplete."""

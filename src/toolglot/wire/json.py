@@ -92,8 +92,8 @@ def encode_frame(value: Any) -> bytes:
 
 
 def encode_document(value: Any, used_up: str = "") -> bytes:
-    """Like `encode`, for a value that may be large: in slices if other threads wait for the interpreter. The array in
-    the member `used_up` may be empty afterwards."""
+    """Encode a value that may be large, as `encode` does, but in slices if other threads wait for the interpreter. The
+    array in the member `used_up` may be empty afterwards."""
     return incremental_encode.encode(value, used_up) if incremental_json.shares_interpreter() else encode(value)
 
 
@@ -448,8 +448,8 @@ def object_value(text: str) -> dict[str, Any] | None:
 
 
 def plain_object(text: str) -> msgspec.Raw | None:
-    """Like `object_of`, but only for arguments that need no note, as nearly all do: a small object on one line without
-    repeated keys. None for all others."""
+    """Return the same as `object_of`, but only for arguments that need no note, as nearly all do: a small object on one
+    line without repeated keys. None for all others."""
     if text[:1] != "{" or "\n" in text or "\r" in text:
         return None
     try:

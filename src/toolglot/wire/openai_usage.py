@@ -45,9 +45,9 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     implied: tuple[Path, ...]
     """Members that follow from the others."""
     tells_lifetimes: bool
-    """The API itself has a member for the lifetimes of cache writes."""
+    """True if the API itself has a member for the lifetimes of cache writes."""
     details_required: bool
-    """The API's types require the counts within `details`: an unreported count is written as 0."""
+    """True if the API's types require the counts within `details`: an unreported count is written as 0."""
     plain: CountNames
     """The members that the API itself has."""
     order: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolglot.errors import ApiError, header_value
 
 LONGEST_WAIT = 86_400
-"""Seconds. No client waits longer."""
+"""Maximum wait in seconds. No client waits longer."""
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")

@@ -32,8 +32,8 @@ _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnsoundError(Exception):
-    """A `Raw` part may hold invalid text, an invalid number or a repeated key. `json.decode` of the document says
-    which."""
+    """The document may be unsound: a `Raw` part may hold invalid text, an invalid number or a repeated key.
+    `json.decode` of the document says which."""
 
 
 def sound_text(raw: Raw) -> str:

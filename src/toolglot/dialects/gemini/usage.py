@@ -98,7 +98,7 @@ class UsageReports:
         self._by_shape: dict[bytes, bytes] = {}
         self._read: Any = None
         self.has_unreadable = False
-        """A report was not an object."""
+        """True if a report was not an object."""
 
     def add(self, report: Any) -> None:
         """Add one `usageMetadata`, as JSON text or as a value."""

@@ -21,7 +21,7 @@ class RequestTasks:
 
     @property
     def is_from_warp_client(self) -> bool:
-        """Return whether a Warp client sent the request. Such a client applies all of the server's actions itself."""
+        """Whether a Warp client sent the request. Such a client applies all of the server's actions itself."""
         return self._request is not None and WIRE in native_of(self._request, NAME)
 
     @cached_property

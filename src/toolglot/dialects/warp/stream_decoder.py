@@ -40,7 +40,9 @@ from toolglot.wire.stray_lines import read_stray_error
 
 
 class WarpStreamDecoder:
-    """`whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
+    """Decoder of Warp's event stream.
+
+    `whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
 
     Changes to `request_tasks`, the tasks of the request, are not part of the answer.
     """

@@ -193,12 +193,12 @@ class AnswerEntry:
 
     @property
     def has_text(self) -> bool:
-        """Return whether it is a text message that is not empty, or already open."""
+        """Whether it is a text message that is not empty, or already open."""
         return self.kind in TEXT_PATHS and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.text_path)))
 
     @property
     def is_silent(self) -> bool:
-        """Return whether it adds nothing to the answer so far."""
+        """Whether it adds nothing to the answer so far."""
         return self.kind in SILENT_KINDS or (
             self.kind in TEXT_PATHS and self.index < 0 and not self.pieces.get(self.text_path)
         )

@@ -63,7 +63,7 @@ class TaskMessage:
 
 
 class TaskState:
-    """A task: `shell` has its fields without the messages; the messages are kept in order and by id."""
+    """State of a task. `shell` has its fields without the messages; the messages are stored in order and by id."""
 
     __slots__ = ("_first", "_last", "by_id", "shell")
 

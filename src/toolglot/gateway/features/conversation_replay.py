@@ -178,7 +178,7 @@ class _ReplayWriter:
         self._bytes_left = MAX_BYTES
         self._is_over = False
         self.streams = False
-        """The client gets the answer as a stream."""
+        """True if the client gets the answer as a stream."""
 
     async def feed(self, data: bytes) -> None:
         if self._is_over:

@@ -149,7 +149,7 @@ class McpRound:
         self._round = model_round
         self._context = context
         self._is_waiting = False
-        """The flow waits for the next data from its upstream."""
+        """True if the flow waits for the next data from its upstream."""
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:

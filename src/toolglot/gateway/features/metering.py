@@ -50,6 +50,8 @@ _WORDS = {
 }
 _MOST_TOKENS = 10**9
 """Most tokens that one answer can have used. An upstream that reports more counts wrong."""
+_MOST_CANDIDATES = 128
+"""Most answers that a vendor gives to one request."""
 _NO_LIMITS = KeyLimits()
 _AWAY = ApiError(
     kind="overloaded",
@@ -117,8 +119,10 @@ class RequestMeter(Struct, eq=False):
             return Demand(key, limits, 0, 0)
         request = self.received.request
         tokens = estimate_input(self.received) if is_exact else len(self.received.body) // _BYTES_PER_TOKEN + 1
-        hold_output = self.team.config.hold_output
-        output = min(request.max_output_tokens or hold_output, hold_output)
+        output = hold_output = self.team.config.hold_output
+        if request.max_output_tokens is not None and request.max_output_tokens > 0:  # others mean no limit
+            output = min(request.max_output_tokens, hold_output)
+        output *= min(max(request.candidates or 1, 1), _MOST_CANDIDATES)
         price = self.pricing.find(self.target.upstream, self.target.model)
         nano = 0
         if limits.nano_usd_per_day is not None or limits.nano_usd_per_month is not None:

@@ -67,7 +67,7 @@ _LEAST_CHANGES = 2
 _LEAST_DIFFERENT = 7
 """Different characters: a number padded with zeros has fewer."""
 _SHORTEST_NAME = 4
-"""Characters. Shorter names may match by chance, and do not make an id long."""
+"""Minimum length of a name in characters. Shorter names may match by chance, and do not make an id long."""
 
 _answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
@@ -81,7 +81,7 @@ class StreamedAnswer:
         self._fold: Fold | None = Fold()
         self._left = MAX_BYTES
         self.has_state = False
-        """The answer may contain state that its upstream needs back."""
+        """True if the answer may contain state that its upstream needs back."""
 
     def add(self, event: Event) -> None:
         fold = self._fold

@@ -73,7 +73,7 @@ class ExpandedRequest(Struct, frozen=True, kw_only=True):
     id: str = ""
     """The id of the response to come."""
     is_local: bool = False
-    """The gateway keeps the state of this turn, not the upstream."""
+    """True if the gateway keeps the state of this turn, not the upstream."""
     store: bool = False
     previous: str | None = None
     conversation: str | None = None

@@ -64,7 +64,7 @@ class RecordedStore(SqliteStore):
         return await super().rounds(owner, hashes) if found is _NOTHING else found
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Reads are identified by their order, not by their owner."""
+        """Return True always: the order identifies reads, not their owner."""
         return True
 
     async def states(

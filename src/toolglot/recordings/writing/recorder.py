@@ -68,8 +68,8 @@ _BINARY = ("protobuf", "octet-stream", "grpc")
 
 
 class Recorder:
-    """`count` is called in the recorder's own thread with the outcome of each recording. `shares` is the number of
-    processes that record to the folder."""
+    """Writes recordings in a thread. `count` is called in the recorder's own thread with the outcome of each recording.
+    `shares` is the number of processes that record to the folder."""
 
     def __init__(
         self, config: RecordConfig, count: Callable[[RecordingOutcome], None] = lambda outcome: None, shares: int = 1

@@ -32,7 +32,7 @@ class _PendingQuestion(Struct, eq=False):
 
 
 class QuestionBroadcast:
-    """Times are seconds of one monotonic clock."""
+    """Sends a question to all workers and collects their answers. Times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self._rounds: dict[int, _PendingQuestion] = {}

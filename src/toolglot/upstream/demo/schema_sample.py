@@ -26,7 +26,7 @@ SIMPLE_FROM_DEPTH = 4
 """Depth from which the simplest value is used: null, an empty list, a plain value."""
 MAX_DEPTH = 24
 MAX_NODES = 3000
-"""References can make a small schema infinite; past this many values the rest is null."""
+"""Maximum number of values; the rest is null. References can make a small schema infinite."""
 MAX_TRIES = 12
 
 FORMATS = {

@@ -46,13 +46,13 @@ class InFlightRequest(Struct, eq=False):
     """May be replaced while the answer is received."""
     timeouts: Timeouts
     bodiless: bool
-    """The answer has no body even if its head announces one: an answer to HEAD."""
+    """True if the answer has no body even if its head announces one: an answer to HEAD."""
     reused: bool
-    """Sent on a reused connection."""
+    """True if the request was sent on a reused connection."""
     began: bool = False
-    """The head of the answer has been delivered."""
+    """True if the head of the answer has been delivered."""
     unanswered: bool = False
-    """The connection was closed before the first byte of the answer."""
+    """True if the connection was closed before the first byte of the answer."""
 
     def pause(self) -> None:
         """Stop reading from the socket. Data that was already read is still delivered."""

@@ -108,7 +108,8 @@ class HttpTransport:
     async def connect(
         self, destination: Destination, request_head: bytes, body: bytes, timeouts: Timeouts, receiver: AnswerReceiver
     ) -> InFlightRequest:
-        """Same as `begin`, on a new connection or on one that becomes idle meanwhile. Raises `TransportError`."""
+        """Begin the call as `begin` does, on a new connection or on one that becomes idle meanwhile. Raises
+        `TransportError`."""
         connection = await self._connection(destination, timeouts, fresh=False)
         return connection.send(request_head, body, timeouts, receiver, self._open_pool().loop.time())
 

@@ -121,8 +121,8 @@ class RecordingIndex:
     def next_redacted(
         self, wanted: RequestFingerprint, live: Callable[[], Sequence[RequestPart]]
     ) -> RecordedCallEntry | None:
-        """Same as `next` among redacted recordings, those with the smallest redactions first. `live` returns the parts
-        of the request."""
+        """Return the next match, as `next` does, among redacted recordings: those with the smallest redactions first.
+        `live` returns the parts of the request."""
         alike = [entry for entry in self._with_holes.get(wanted.shape, ()) if _may_match(entry.asked, wanted)]
         alike.sort(
             key=lambda entry: (redaction_gap(entry.asked, wanted), entry.asked.model != wanted.model, entry.order)
