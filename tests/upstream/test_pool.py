@@ -244,6 +244,7 @@ def test_a_conversation_waits_a_few_seconds_for_its_member_and_others_do_not() -
     limited(pool, home, named=4.0)
     assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.0) == MemberChoice(home, 4.0)
     assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.5) == MemberChoice(home, 6.0)
+    assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, lambda: 0.5, patience=5.0) == MemberChoice(home, 5.0)
     assert pool.choose(Turn(CONVERSATIONS[0]), 0.0, no_random, patience=3.9) == MemberChoice(1 - home)
     assert pool.choose(Turn(None), 0.0, Random(1).random) == MemberChoice(1 - home)
     assert pool.choose(Turn(CONVERSATIONS[0]), 4.0, no_random) == MemberChoice(home)

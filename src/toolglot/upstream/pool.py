@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Container, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from math import log
 from typing import Literal, TypeAlias
@@ -59,13 +60,15 @@ TRIAL_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0
 """A conversation waits this long in total for the end of its member's rate limit."""
 WAIT_SPREAD = 1.0
-"""Part of this wait that is added at random, so that not all conversations return at once."""
+"""Part of such a wait that is added at random, so that not all conversations return at once."""
 
 LOAD_FACTOR = 1.5
 LOAD_SLACK = 4.0
 """A member with more than `LOAD_FACTOR` times its share of the requests in flight, plus `LOAD_SLACK`, gets no more. A
 lower bound (1.25 and 1) moves so many conversations that lost caches cost more than even load gains."""
 
+MAX_RANKS = 4096
+"""Conversations whose order of members is remembered."""
 MAX_MOVED = 10_000
 """Conversations whose last answer came from another member than their first choice."""
 MAX_COOLDOWNS = 1000
@@ -150,6 +153,7 @@ class Pool:
         self._cooldowns: dict[_Key, _Cooldown] = {}
         self._open: set[PoolTicket] = set()
         self._moved: OrderedDict[bytes, str] = OrderedDict()
+        self._known_ranks = lru_cache(MAX_RANKS)(self._compute_rank)
 
     # MemberChoice
 
@@ -171,10 +175,10 @@ class Pool:
         A refused credential or an unknown model never makes the whole pool unavailable: if every member has one, they
         are tried, so that the client gets the upstream's own error.
         """
-        ranked = [] if turn.conversation is None else self.rank(turn.conversation)
+        ranked = () if turn.conversation is None else self.rank(turn.conversation)
         home = None if turn.conversation is None else self._find_home(turn, ranked)
         if home is not None and 0 < (delay := self._limit_wait(home, turn.model, now)) <= patience:
-            return MemberChoice(home, delay * (1 + WAIT_SPREAD * random()))
+            return MemberChoice(home, min(delay * (1 + WAIT_SPREAD * random()), patience))
         usable = self._find_usable(turn)
         ready = [number for number in usable if number not in tried and self._is_ready(number, turn, now)]
         if not ready:
@@ -189,14 +193,17 @@ class Pool:
         busy = self._find_busy(ready)
         return MemberChoice(next(number for number in ranked if number in ready and number not in busy))
 
-    def rank(self, conversation: bytes) -> list[int]:
+    def rank(self, conversation: bytes) -> tuple[int, ...]:
         """Return all members, the conversation's first choice first."""
+        return self._known_ranks(conversation)
+
+    def _compute_rank(self, conversation: bytes) -> tuple[int, ...]:
         groups = {group: _score(conversation, group, weight) for group, weight in self._group_weights.items()}
         scores = [
             (groups[group], group, _score(conversation, member.identity, member.weight))
             for group, member in zip(self._groups, self.members, strict=True)
         ]
-        return sorted(range(len(self.members)), key=scores.__getitem__, reverse=True)
+        return tuple(sorted(range(len(self.members)), key=scores.__getitem__, reverse=True))
 
     def _find_usable(self, turn: Turn) -> Sequence[int]:
         """Return the members that accept a request: all, or those of one account."""

@@ -212,7 +212,8 @@ class _Converter:
             for _, other, other_model, deployment in targets[1:]:
                 self._draft.extend(("models", name), "fallbacks", [f"{other}/{other_model}"], deployment)
                 deployment.note(
-                    f"load is not spread, except by a pool: this deployment is a fallback of {field_name(first.path)}"
+                    f"this deployment is a fallback of {field_name(first.path)}; "
+                    "to balance load, make them a `pool` of one upstream"
                 )
             table.fields.update(rest)
 
