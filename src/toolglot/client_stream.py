@@ -106,9 +106,8 @@ class ClientStream:
             self.listen(events)
 
     def cuts_at(self, event: Event) -> bool:
-        """Tell whether the client's connection is cut instead of sending this event: the upstream broke off, and the
-        event is the error, or the end of a truncated call, which clients must not treat as complete.
-        """
+        """Return whether the client's connection is cut instead of sending this event: the upstream broke off, and the
+        event is the error, or the end of a truncated call, which clients must not treat as complete."""
         shows_break = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
         if not (self.broken and self._cuts and shows_break):
             return False

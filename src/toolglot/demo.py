@@ -185,7 +185,7 @@ GEMINI = Api(
 )
 
 UPSTREAMS = {"chat": ("openai_chat", CHAT), "gemini": ("gemini", GEMINI), "anthropic": ("anthropic", ANTHROPIC)}
-"""By name: the dialect of an upstream and its API. The demo model answers for each."""
+"""Dialects and APIs of the upstreams, by name. The demo model answers for each."""
 PAIRS = [(ANTHROPIC, "chat"), (CHAT, "gemini"), (GEMINI, "anthropic")]
 """Clients and their upstreams. The first is shown in detail."""
 
@@ -196,7 +196,7 @@ EXPLANATIONS = {
     "thought signature": "Gemini signs its calls and refuses unsigned ones that are not marked.",
     "no output limit": "Anthropic requires a limit, and the client sent none.",
 }
-"""By a part of a receipt line: the explanation for the reader."""
+"""Explanations for the reader, by a part of the receipt line."""
 
 
 COMMANDS = {

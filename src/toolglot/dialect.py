@@ -54,7 +54,7 @@ class StreamEncoder(Protocol):
         ...
 
     def keepalive(self) -> bytes:
-        """Bytes that this dialect's real clients ignore."""
+        """Return the bytes that this dialect's real clients ignore."""
         ...
 
     @property
@@ -223,7 +223,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):
-    """The members of an answer, streamed or not, and the needs of clients."""
+    """Form of a dialect's answers, with and without streaming: their members, and what clients require."""
 
     id_prefix: str = ""
     """Prefix of answer ids."""
@@ -266,8 +266,8 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     error_codes: frozenset[str] = frozenset()
     """Error codes that streaming clients look for inside a stream, even if nothing came before."""
     early_failures: bool = False
-    """If an upstream of this dialect begins its stream with an error, the client also gets it inside its stream, with
-    its code. Otherwise the client gets an HTTP status, which clients handle better."""
+    """True if a client gets an error at the start of an upstream's stream inside its own stream, with the error's code.
+    Otherwise the client gets an HTTP status, which clients handle better."""
     note_forwarded: Callable[[StreamEncoder, bytes], None] | None = None
     """Passes a forwarded frame to the encoder, for APIs whose last event repeats earlier content: toolglot may have to
     end the stream with an error of its own."""
@@ -374,7 +374,7 @@ reused."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:
-    """Capabilities of a model in this dialect: every matching rule is applied, in order."""
+    """Return the capabilities of a model in this dialect: every matching rule is applied, in order."""
     key = (id(dialect.can), id(dialect.models), model)
     cached = _cached.get(key)
     if cached is not None:

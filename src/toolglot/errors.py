@@ -172,9 +172,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """Return the HTTP status of an error: its own if that is an error status, else that of its kind. A retryable error
-    with a vendor's own status also gets the status of its kind, because clients retry only for known statuses.
-    """
+    """Return the HTTP status of an error: its own if that is an error status, otherwise that of its kind. A retryable
+    error with a vendor's own status also gets the status of its kind, because clients retry only for known statuses."""
     if error.status in _VENDOR_STATUSES and error.retryable:
         return STATUS[error.kind]
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]
@@ -243,8 +242,8 @@ class UnknownDialectError(ToolglotError, KeyError):
 
 
 def install_command(package: str, extra: str, prefix: str = sys.prefix) -> str:
-    """How to install the package of an extra, by the tool that installed toolglot in the environment at `prefix`. From
-    a clone, because toolglot is not on a package index."""
+    """Return the command that installs an extra, for the tool that installed toolglot in the environment at `prefix`.
+    It installs from a clone, because toolglot is not on a package index."""
     folders = PurePath(prefix).parts
     if "pipx" in folders:
         return f"pipx inject toolglot {package}"
@@ -349,9 +348,8 @@ def truncated(detail: str = "") -> ApiError:
 
 
 def spliced() -> ApiError:
-    """The error for a stream into which a proxy has written two answers: it lost its upstream and retried. Read as one
-    answer, text would appear twice and calls would run twice.
-    """
+    """Return the error for a stream into which a proxy has written two answers: it lost its upstream and retried. If it
+    were read as one answer, text would appear twice and calls would run twice."""
     return truncated("another answer begins in the same stream")
 
 
@@ -367,5 +365,5 @@ def malformed_call(problem: str) -> ApiError:
 
 def unreadable(error: Exception) -> ApiError:
     """Return the error for upstream bytes that cannot be read."""
-    message = f"The upstream sent unreadable data: {error}"
+    message = f"The upstream's data is unreadable: {error}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)

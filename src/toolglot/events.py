@@ -235,7 +235,7 @@ def unfold(response: Response) -> Iterator[Event]:
 
 
 def unfold_content(content: Iterable[Block]) -> Iterator[Open | Delta | Close]:
-    """The same for the content of a response."""
+    """Unfold the content of a response."""
     for index, block in enumerate(content):
         match block:
             case Text(text=text, citations=citations, logprobs=logprobs):

@@ -262,7 +262,7 @@ def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
 
 
 def takes_plain_ids(rules: CallIdRules) -> bool:
-    """Tell whether the target accepts every id of up to 40 letters, digits, underscores and hyphens."""
+    """Return whether the target accepts every id of up to 40 letters, digits, underscores and hyphens."""
     return not rules.form and rules.max_length >= _PLAIN_ID_LENGTH and rules.pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
 
 
@@ -408,7 +408,7 @@ _is_usual_key = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 
 
 def is_object_schema(schema: object) -> bool:
-    """Tell whether the root of this schema is a plain object, as nearly every wire requires of parameters."""
+    """Return whether the root of this schema is a plain object, as nearly every wire requires of parameters."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
     return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)

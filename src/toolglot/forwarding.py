@@ -101,7 +101,7 @@ class Forwarder:
 
     @property
     def overflows(self) -> bool:
-        """Tell whether the buffered data exceeds the size limit of a frame."""
+        """Return whether the buffered data exceeds the size limit of a frame."""
         return len(self._held) > MAX_EVENT_BYTES
 
     def rest(self) -> tuple[bytes, bool]:
@@ -118,9 +118,8 @@ class Forwarder:
         return (bytes(self._held) + self._framing.end, True) if payloads else (bytes(self._held), False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
-        """Tell whether the client needs toolglot's own error event. The upstream's frame may not contain this error,
-        may contain data that clients must not see, or may use the wording or form of another vendor.
-        """
+        """Return whether the client needs toolglot's own error event. The upstream's frame may not contain this error,
+        may contain data that clients must not see, or may use the wording or form of another vendor."""
         if self._exchange.client.stream.apart or error.in_foreign_form:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.answer.overflow_words.search(frame):
@@ -146,7 +145,7 @@ class Forwarder:
         return b"".join(self._waiting) if ends else b""
 
     def numbered(self, own: bytes) -> bytes:
-        """Number an event that toolglot adds after the upstream's last event (Responses numbers its events)."""
+        """Number an event that toolglot adds after the upstream's last event. Responses numbers its events."""
         numbers = _NUMBER.findall(self._released)
         return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
 

@@ -1,4 +1,4 @@
-"""The parts of a request in readable JSON: the wire's own JSON, or the JSON form of a wire that is not JSON."""
+"""Parts of a request in readable JSON: the JSON of the wire format, or the JSON form of a binary wire format."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ def _encode_result(sent: Request, target: AnyDialect, receipt: Receipt) -> bytes
 
 
 def _is_of_result(line: ReceiptLine) -> bool:
-    """Tell whether a line is about the result, and not about the synthesized call."""
+    """Return whether a line is about the result, and not about the synthesized call."""
     of_call = line.where.startswith(CALL) or line.what == "of calls"
     return not of_call or line.what.startswith(("call id", "tool name"))
 

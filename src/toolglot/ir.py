@@ -345,7 +345,7 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 def usage_after(whole: Usage | None, first: Usage | None) -> Usage | None:
-    """The usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
+    """Return the usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
     if whole is None or first is None:
         return whole
     counts: dict[str, Any] = {}

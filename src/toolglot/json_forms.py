@@ -1,4 +1,4 @@
-"""Find the JSON form of a wire that is not JSON, for people and tools that cannot read protobuf."""
+"""Finds the JSON form of a wire format that is not JSON, for people and tools that cannot read protobuf."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class LineOpening(Struct, frozen=True):
     shown: str = ""
     style: Style = ()
     mark: str = ""
-    """For a fence: its closer."""
+    """The closing marks of a fence."""
 
 
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
@@ -277,5 +277,5 @@ def table_cells(row: str) -> list[str]:
 
 
 def is_table_divider(row: str) -> bool:
-    """Tell whether this is the line of dashes below a table's head."""
+    """Return whether this is the line of dashes below a table's head."""
     return all(re.fullmatch(r":?-+:?", cell) for cell in table_cells(row))

@@ -44,10 +44,10 @@ def whole(value: object) -> int | None:
 
 
 def asked_size(query: Mapping[str, str], key: str, usual: int, most: int) -> int:
-    """Page size: the client's number, at most `most`; the usual number if it is missing or invalid."""
+    """Return the page size: the client's number, at most `most`; the usual number if it is missing or invalid."""
     return min(whole(query.get(key)) or usual, most)
 
 
 def page(items: Sequence[T], start: int, size: int) -> Sequence[T]:
-    """A page of entries; empty if `start` is outside the list."""
+    """Return a page of entries; empty if `start` is outside the list."""
     return items[max(start, 0) : max(start, 0) + size] if start >= 0 else items[:0]

@@ -84,7 +84,7 @@ def receipt_line(severity: Severity, where: str, what: str, why: str) -> Loss | 
 
 
 def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[ReceiptLine]:
-    """Lines that a decoder recorded in the native fields of the node at `where`."""
+    """Yield the lines that a decoder recorded in the native fields of the node at `where`."""
     lines = fields.get(UNREAD)
     for line in lines if isinstance(lines, tuple) else ():  # a peer may send a member of this name
         if isinstance(line, ReceiptLine):

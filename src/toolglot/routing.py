@@ -120,7 +120,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def is_substitute(target: Target, name: str) -> bool:
-    """Tell whether an upstream's default model would answer because no rule matches the name."""
+    """Return whether an upstream's default model would answer because no rule matches the name."""
     plain = bare(name)
     return target.alias is None and target.model not in (plain, plain.partition("/")[2])
 
@@ -253,7 +253,8 @@ class Router:
         return steps
 
     def names(self) -> list[str]:
-        """Names for a model list: aliases, then models that upstreams list; `upstream/model` if a name is taken."""
+        """Return the names for a model list: aliases, then models that upstreams list; `upstream/model` if a name is
+        taken."""
         names = [name for name, alias in self.aliases.items() if "*" not in name and not alias.hidden]
         taken = {*names, *(name for name, alias in self.aliases.items() if alias.hidden)}
         for place in self.places.values():
@@ -264,7 +265,7 @@ class Router:
         return [name for name in dict.fromkeys(names) if self.claim(name) is not None]
 
     def nearest(self, model: str) -> tuple[str, ...]:
-        """Known names that are similar to this one."""
+        """Return the known names that are similar to this one."""
         import difflib  # needed only for unknown names
 
         known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
@@ -280,7 +281,7 @@ class Router:
         yield from ((plain, rule) for rule in self._rules)
 
     def _fallbacks(self, target: Target, passed: frozenset[str]) -> list[Target]:
-        """Fallbacks of a target's alias. `passed`: the aliases that led to the target, including its own."""
+        """Return the fallbacks of a target's alias. `passed`: the aliases that led to the target, including its own."""
         alias = target.alias or ""
         stars = Pattern(alias).match(target.asked) or ()
         found = (self.claim_fallback(filled(name, stars), passed) for name in self.aliases[alias].fallbacks)

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 LONG = 1024
-"""From this many bytes on, data likely contains many frames, not one."""
+"""Number of bytes from which data probably contains many frames."""
 MOST_UNREAD = 2048
-"""Most bytes of text that may be written before they are decoded."""
+"""Maximum number of bytes of text that may be written before they are decoded."""
 RUNS = 2
 """Most searches per piece of data for a run of frames that can be written at once. Each search scans all remaining
 data."""
@@ -375,7 +375,7 @@ class StreamTranslation:
         return self._document is None and self._decoder.settled
 
     def keepalive(self) -> bytes:
-        """Bytes that keep the connection alive; the client ignores them."""
+        """Return the bytes that keep the connection alive; the client ignores them."""
         return self._client.encoder.keepalive()
 
     def _begin(self, data: bytes) -> None:
@@ -438,9 +438,8 @@ class StreamTranslation:
         return self._client.hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
-        """Tell whether this frame only adds text. Its text is then decoded later, together with that of the next
-        frames.
-        """
+        """Return whether this frame only adds text. Its text is then decoded later, together with that of the next
+        frames."""
         body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
         if not body or len(self._unread) > MOST_UNREAD or not decode_body(body):
             return False

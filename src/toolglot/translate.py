@@ -534,14 +534,14 @@ class ExchangeCore:
         return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, self._derive_id, content)
 
     def rewrites_arguments(self, block: Block) -> bool:
-        """Tell whether this is a call whose arguments the client gets in another form. Its name is the upstream's."""
+        """Return whether this is a call whose arguments the client gets in another form. Its name is the upstream's."""
         if type(block) is not ToolCall:
             return False
         original = find_original(self._context.tools, block.name)
         return original is not None and original.form is not None
 
     def _is_served(self, name: str) -> bool:
-        """Tell whether the caller runs this tool itself. `name` is the upstream's."""
+        """Return whether the caller runs this tool itself. `name` is the upstream's."""
         serves = self.options.serves
         assert serves is not None
         original = find_original(self._context.tools, name)

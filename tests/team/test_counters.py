@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from toolglot.team.counters import Demand, Exceeded, Hold, LocalCounters, Spent
+from tests.team.counting import Counters
+from toolglot.team.counters import Demand, Exceeded, Hold, Spent
 from toolglot.team.keys import KeyLimits
 from toolglot.team.limits import day_of, end_of, month_of
 
@@ -49,8 +50,8 @@ def test_a_window_ends_where_the_next_begins(window: str, end: str) -> None:
     assert (name(at - 1), name(at) > window) == (window, True)
 
 
-def test_a_minutes_requests_may_come_at_once_and_the_next_one_says_when() -> None:
-    counters, limits = LocalCounters(), KeyLimits(requests_per_minute=3)
+def test_a_minutes_requests_may_come_at_once_and_the_next_one_says_when(counters: Counters) -> None:
+    limits = KeyLimits(requests_per_minute=3)
     for _ in range(3):
         hold_of(counters.reserve(demand(limits), NOW))
     refused = refusal_of(counters.reserve(demand(limits), NOW))
@@ -59,9 +60,11 @@ def test_a_minutes_requests_may_come_at_once_and_the_next_one_says_when() -> Non
     hold_of(counters.reserve(demand(limits), NOW + refused.retry_after))
 
 
-@given(st.lists(st.floats(0, 30), min_size=1, max_size=60), st.integers(1, 7))
-def test_a_rate_never_exceeds_its_burst_and_its_refill(gaps: list[float], per_minute: int) -> None:
-    counters, limits = LocalCounters(), KeyLimits(requests_per_minute=per_minute)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(gaps=st.lists(st.floats(0, 30), min_size=1, max_size=60), per_minute=st.integers(1, 7))
+def test_a_rate_never_exceeds_its_burst_and_its_refill(counters: Counters, gaps: list[float], per_minute: int) -> None:
+    counters.forget_all()
+    limits = KeyLimits(requests_per_minute=per_minute)
     now, accepted = NOW, []
     for gap in gaps:
         now += gap
@@ -73,24 +76,24 @@ def test_a_rate_never_exceeds_its_burst_and_its_refill(gaps: list[float], per_mi
             assert number <= per_minute + (at - first) * per_minute / 60 + 1e-3
 
 
-def test_tokens_that_were_held_in_excess_are_given_back() -> None:
-    counters, limits = LocalCounters(), KeyLimits(tokens_per_minute=100)
+def test_tokens_that_were_held_in_excess_are_given_back(counters: Counters) -> None:
+    limits = KeyLimits(tokens_per_minute=100)
     hold = hold_of(counters.reserve(demand(limits, tokens=90), NOW))
     assert refusal_of(counters.reserve(demand(limits, tokens=90), NOW)).limit == "tokens_per_minute"
     counters.settle(hold, Spent(10, 0))
     hold_of(counters.reserve(demand(limits, tokens=90), NOW))
 
 
-def test_a_request_larger_than_a_minutes_tokens_waits_for_a_full_minute() -> None:
-    counters, limits = LocalCounters(), KeyLimits(tokens_per_minute=100)
+def test_a_request_larger_than_a_minutes_tokens_waits_for_a_full_minute(counters: Counters) -> None:
+    limits = KeyLimits(tokens_per_minute=100)
     hold = hold_of(counters.reserve(demand(limits, tokens=5000), NOW))
     assert refusal_of(counters.reserve(demand(limits, tokens=1), NOW)).limit == "tokens_per_minute"
     counters.settle(hold, Spent(5000, 0))
     assert refusal_of(counters.reserve(demand(limits, tokens=1), NOW + 60)).retry_after > 2000
 
 
-def test_requests_at_once_are_freed_by_their_end_alone() -> None:
-    counters, limits = LocalCounters(), KeyLimits(concurrent_requests=2)
+def test_requests_at_once_are_freed_by_their_end_alone(counters: Counters) -> None:
+    limits = KeyLimits(concurrent_requests=2)
     holds = [hold_of(counters.reserve(demand(limits), NOW)) for _ in range(2)]
     assert refusal_of(counters.reserve(demand(limits), NOW + 3600)).limit == "concurrent_requests"
     counters.settle(holds[0], Spent(0, 0))
@@ -108,8 +111,9 @@ BUDGETS = [
 
 
 @pytest.mark.parametrize(("limits", "name", "window"), BUDGETS, ids=[row[1] for row in BUDGETS])
-def test_a_budget_is_used_up_to_its_rest_and_renews_with_its_window(limits: KeyLimits, name: str, window: str) -> None:
-    counters = LocalCounters()
+def test_a_budget_is_used_up_to_its_rest_and_renews_with_its_window(
+    counters: Counters, limits: KeyLimits, name: str, window: str
+) -> None:
     counters.settle(hold_of(counters.reserve(demand(limits, 60, 60), NOW)), Spent(60, 60))
     rest = hold_of(counters.reserve(demand(limits, 60, 60), NOW))  # fits in part: it holds all that is left
     refused = refusal_of(counters.reserve(demand(limits, 1, 1), NOW))
@@ -122,33 +126,34 @@ def test_a_budget_is_used_up_to_its_rest_and_renews_with_its_window(limits: KeyL
 
 @pytest.mark.parametrize(("limits", "name", "window"), BUDGETS, ids=[row[1] for row in BUDGETS])
 def test_what_ends_after_midnight_is_paid_by_the_day_in_which_it_began(
-    limits: KeyLimits, name: str, window: str
+    counters: Counters, limits: KeyLimits, name: str, window: str
 ) -> None:
-    counters, end = LocalCounters(), end_of(window)
+    end = end_of(window)
     hold = hold_of(counters.reserve(demand(limits, 60, 60), end - 1))
     counters.reserve(demand(limits, 1, 1), end + 1)
     counters.settle(hold, Spent(60, 60))
     assert counters.spent("k", window) == Spent(60, 60)
 
 
-def test_a_free_model_may_be_used_when_the_money_is_spent_and_its_paid_fallback_may_not() -> None:
-    counters, limits = LocalCounters(), KeyLimits(nano_usd_per_day=100)
+def test_a_free_model_may_be_used_when_the_money_is_spent_and_its_paid_fallback_may_not(counters: Counters) -> None:
+    limits = KeyLimits(nano_usd_per_day=100)
     counters.settle(hold_of(counters.reserve(demand(limits), NOW)), Spent(0, 100))
     free = hold_of(counters.reserve(demand(limits, nano_usd=0), NOW))
     assert counters.check(free, Spent(0, 0), costs_money=False, now=NOW) is None
     assert refusal_of(counters.check(free, Spent(0, 0), costs_money=True, now=NOW)).limit == "nano_usd_per_day"
 
 
-def test_rounds_of_one_request_stop_when_they_have_used_the_budget() -> None:
-    counters, limits = LocalCounters(), KeyLimits(nano_usd_per_day=100)
+def test_rounds_of_one_request_stop_when_they_have_used_the_budget(counters: Counters) -> None:
+    limits = KeyLimits(nano_usd_per_day=100)
     hold = hold_of(counters.reserve(demand(limits, nano_usd=500), NOW))
     assert counters.check(hold, Spent(0, 99), costs_money=True, now=NOW) is None
     assert refusal_of(counters.check(hold, Spent(0, 100), costs_money=True, now=NOW)).limit == "nano_usd_per_day"
 
 
-def test_a_limit_of_zero_allows_nothing() -> None:
+def test_a_limit_of_zero_allows_nothing(counters: Counters) -> None:
     for name in KeyLimits.__struct_fields__:
-        found = LocalCounters().reserve(demand(KeyLimits(**{name: 0})), NOW)
+        counters.forget_all()
+        found = counters.reserve(demand(KeyLimits(**{name: 0})), NOW)
         assert refusal_of(found).limit == name
 
 
@@ -156,10 +161,12 @@ class Counted(RuleBasedStateMachine):
     """Any order of reservations, ends, saves and reads of the database's sums."""
 
     holds = Bundle("holds")
+    made: Counters
 
     def __init__(self) -> None:
         super().__init__()
-        self.counters = LocalCounters()
+        self.counters = self.made
+        self.counters.forget_all()
         self.counters.load("k", {})
         self.limits = KeyLimits(nano_usd_per_day=1000, tokens_per_month=2000)
         self.open: list[Hold] = []
@@ -219,5 +226,8 @@ class Counted(RuleBasedStateMachine):
         assert self.spent.tokens <= 2000 + self.over.tokens
 
 
-Counted.TestCase.settings = settings(deadline=None)
-TestCounted = Counted.TestCase
+def test_counts_are_right_after_any_order_of_events(counters: Counters) -> None:
+    class CountedHere(Counted):
+        made = counters
+
+    run_state_machine_as_test(CountedHere, settings=settings(deadline=None))

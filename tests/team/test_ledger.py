@@ -17,13 +17,15 @@ from typing import IO, TypeVar
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from tests.team.places import Place
 from toolglot.store import StoreError
 from toolglot.team import sql
 from toolglot.team.counters import LocalCounters
-from toolglot.team.database import SqliteDatabase
+from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.ledger import Ledger, Spool
 from toolglot.team.limits import day_of
 from toolglot.team.sql import Operation, UsageRow
@@ -51,7 +53,7 @@ def row(number: int, key: str = "k", nano_usd: int | None = 7) -> UsageRow:
 class FailingDatabase:
     """A real database that fails when it is told to: before it does anything, or when everything is done."""
 
-    def __init__(self, inner: SqliteDatabase) -> None:
+    def __init__(self, inner: TeamDatabase) -> None:
         self._inner = inner
         self.failure: str | None = None
 
@@ -68,7 +70,7 @@ class FailingDatabase:
         await self._inner.close()
 
 
-async def totals(database: SqliteDatabase) -> tuple[int, int]:
+async def totals(database: TeamDatabase) -> tuple[int, int]:
     """Answers and nano-USD, by the sums and by the rows, which must agree."""
     rows = await database.run(partial(sql.report_spend, "0000", "9999", ()), writes=False)
     sums = (rows[0].requests, rows[0].nano_usd) if rows else (0, 0)
@@ -84,11 +86,18 @@ async def totals(database: SqliteDatabase) -> tuple[int, int]:
 STEPS = st.lists(st.sampled_from(["add", "flush", "before", "after", "crash", "adopt"]), max_size=30)
 
 
-@settings(deadline=None)
-@given(STEPS)
-def test_spend_is_the_sum_of_all_answers_after_any_order_of_failures_and_crashes(steps: list[str]) -> None:
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_spend_is_the_sum_of_all_answers_after_any_order_of_failures_and_crashes(
+    place: Place, steps: list[str]
+) -> None:
+    def clear() -> Operation[None]:
+        for table in ("usage", "spend"):
+            yield f"DELETE FROM {table}", ()
+
     async def work(folder: Path) -> None:
-        database = SqliteDatabase(folder / "team.sqlite3")
+        database = await place.open()
+        await database.run(clear)
         failing = FailingDatabase(database)
         ledger, added = Ledger(failing, LocalCounters(), folder / "spool", lambda: NOW), 0
         for step in steps:
@@ -123,10 +132,8 @@ import sys, time
 from pathlib import Path
 from tests.team.test_ledger import row
 from toolglot.team.counters import LocalCounters
-from toolglot.team.database import SqliteDatabase
-from toolglot.team.ledger import Ledger, Spool
-folder = Path(sys.argv[1])
-ledger = Ledger(SqliteDatabase(folder / "team.sqlite3"), LocalCounters(), folder / "spool")
+from toolglot.team.ledger import Ledger
+ledger = Ledger(None, LocalCounters(), Path(sys.argv[1]) / "spool")
 for number in range(100):
     ledger.add([row(number)])
 print("added", flush=True)
@@ -134,9 +141,9 @@ time.sleep(600)
 """
 
 
-def test_a_killed_process_loses_nothing_and_a_living_one_keeps_its_file(tmp_path: Path) -> None:
+def test_a_killed_process_loses_nothing_and_a_living_one_keeps_its_file(place: Place, tmp_path: Path) -> None:
     async def adopted() -> tuple[int, int]:
-        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        database = await place.open()
         ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
         await ledger.adopt()
         found = await totals(database)
@@ -153,10 +160,10 @@ def test_a_killed_process_loses_nothing_and_a_living_one_keeps_its_file(tmp_path
 
 
 def test_a_row_that_was_cut_off_is_dropped_and_the_others_are_saved(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> tuple[int, int]:
-        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        database = await place.open()
         ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
         ledger.add([row(1), row(2)])
         ledger._spool._file.close()
@@ -174,12 +181,12 @@ def test_a_row_that_was_cut_off_is_dropped_and_the_others_are_saved(
 
 
 def test_a_large_spool_is_replaced_by_the_next_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolglot.team.ledger.MOST_BYTES", 100)
 
     async def work() -> tuple[int, int]:
-        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        database = await place.open()
         ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
         for number in range(20):
             ledger.add([row(number)])
@@ -194,9 +201,9 @@ def test_a_large_spool_is_replaced_by_the_next_and_loses_nothing(
     assert asyncio.run(work()) == (20, 140)
 
 
-def test_unknown_costs_are_counted_and_not_taken_for_zero(tmp_path: Path) -> None:
+def test_unknown_costs_are_counted_and_not_taken_for_zero(place: Place, tmp_path: Path) -> None:
     async def work() -> list[sql.SpendRow]:
-        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        database = await place.open()
         await database.run(partial(sql.record_usage, [row(1, "a"), row(2, "a", None), row(3, "b")]))
         found = await database.run(partial(sql.report_spend, "0000", "9999", ("key",)), writes=False)
         await database.close()
@@ -206,6 +213,20 @@ def test_unknown_costs_are_counted_and_not_taken_for_zero(tmp_path: Path) -> Non
         ("a", 2, 7, 1),
         ("b", 1, 7, 0),
     ]
+
+
+def test_names_that_a_client_invents_never_hold_up_the_usage_of_others(place: Place) -> None:
+    """PostgreSQL refuses texts with a NUL. A row that cannot be saved would be tried again for ever."""
+
+    async def work() -> tuple[int, int]:
+        database = await place.open()
+        odd = replace(row(1), model="a\0b", upstream="\U0001f600'; --")
+        await database.run(partial(sql.record_usage, [odd, row(2)]))
+        found = await totals(database)
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (2, 14)
 
 
 def remove_folder(folder: Path) -> None:

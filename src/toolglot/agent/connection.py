@@ -290,7 +290,7 @@ async def run_session(keeper: ServerSupervisor) -> None:
 
 
 def _end_error(transport: StdioServerTransport | HttpServerTransport, error: Exception) -> EndedError:
-    """Return the best reason: a network error, else the transport's reason, else the SDK's generic one."""
+    """Return the best reason: a network error, otherwise the transport's reason, otherwise the SDK's generic one."""
     why = error_text(error) if isinstance(error, NETWORK_ERRORS) else transport.why or error_text(error)
     return EndedError(why, by_itself=transport.ended)
 

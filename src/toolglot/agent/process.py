@@ -111,8 +111,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
             return f"it was ended by signal {-code}"
 
     async def stop(self, grace: float, *, faulty: bool = False) -> None:
-        """Stop it and all its child processes: by closing its input, then SIGTERM, then SIGKILL, as far as needed. A
-        `faulty` one is not given time to exit by itself."""
+        """Stop the process and its child processes: close its input, then send SIGTERM, then SIGKILL, as far as needed.
+        A `faulty` process gets no time to exit by itself."""
         try:
             self._end_output()
             self._discards = True

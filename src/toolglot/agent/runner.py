@@ -21,7 +21,7 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.agent")
 
 MAX_PROGRESS = 500
-"""Of one call."""
+"""Maximum number of progress reports of one call."""
 PACE = HostTimings().progress
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
@@ -85,15 +85,15 @@ class RunWatcher(Protocol):
     """Observes the output of tools before it is converted."""
 
     def on_progress(self, served: ServedToolCall, done: float, total: float | None, message: str | None) -> None:
-        """A tool reported progress, which is passed on."""
+        """Pass on the progress that a tool reported."""
         ...
 
     async def on_result(self, served: ServedToolCall, value: dict[str, Any]) -> None:
-        """A tool has returned this value, which is consumed afterwards."""
+        """Handle the value that a tool returned. The caller consumes it afterwards."""
         ...
 
     def on_failure(self, served: ServedToolCall, why: Exception) -> None:
-        """There is no result, because of a `ToolFailedError`, a `TimeoutError`, or an unexpected error."""
+        """Handle a call without a result: a `ToolFailedError`, a `TimeoutError`, or an unexpected error."""
         ...
 
 

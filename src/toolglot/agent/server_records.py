@@ -24,7 +24,7 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     name: str
     """The tool's own name."""
     tool: Tool
-    """In the form that `tools.mcp` decodes: annotations, output schema and similar members are in `native["mcp"]`."""
+    """The tool as `tools.mcp` decodes it: annotations, output schema and similar members are in `native["mcp"]`."""
     read_only: bool = False
     destructive: bool = True
     generation: int = 0

@@ -68,7 +68,7 @@ class Toolbox:
         return OfferedTool(name=name, label=label, tool=known, policy="missing")
 
     def has(self, name: str) -> bool:
-        """Tell whether calls of this name belong to the servers, even if they have no such tool."""
+        """Return whether calls of this name belong to the servers, even if they have no such tool."""
         return self.find(name) is not None
 
     def offered_name(self, label: str, tool: str) -> str:
@@ -112,7 +112,7 @@ def _is_wanted(attached: AttachedServer, tool: ServerTool) -> bool:
 
 MAX_NAME = 64
 _SERVER = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-]))*")
-"""Without `__` and no `_` at the end; Gemini requires a letter at the beginning."""
+"""Server names have no `__`, and no `_` at the end. Gemini requires a letter at the beginning."""
 _TOOL = re.compile(r"[A-Za-z0-9_-]+")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8

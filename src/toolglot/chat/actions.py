@@ -131,7 +131,7 @@ def as_lines(conversation: ChatConversation) -> str:
 
 
 WRITERS: dict[str, Callable[[ChatConversation], str]] = {".md": as_markdown, ".html": as_html, ".jsonl": as_lines}
-"""By file extension."""
+"""Functions that write a conversation, by file extension."""
 
 
 def _titled_messages(conversation: ChatConversation) -> Iterator[Message]:

@@ -101,8 +101,11 @@ class BackgroundLoop:
         self._telling.close()
 
     def _wake_main_thread(self, nudge: int) -> None:
-        """A signal has arrived. Python handles it before its next step. One that arrives just before the main thread
-        waits for a key would be handled only with that key, so the thread is woken until it must have been waiting."""
+        """Wake the main thread after a signal.
+
+        Python handles a signal before its next step. A signal that arrives just before the main thread waits for a key
+        would be handled only after that key, so the thread is woken until it must have been waiting.
+        """
         if any(number != nudge for number in self._told.recv(4096)):
             main = threading.main_thread().ident
             assert main is not None

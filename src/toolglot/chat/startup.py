@@ -110,7 +110,7 @@ async def _default_model(gateway: Gateway, is_demo: bool, choose: ChooseModel | 
 
 
 async def _require_named(gateway: Gateway, model: str) -> None:
-    """Check that the model itself answers, not another one in its place. Raises `ConfigError`."""
+    """Check that the named model answers, and not a substitute. Raises `ConfigError`."""
     if _is_demo(gateway, model):
         return
     target = gateway.router.resolve(model)[0]

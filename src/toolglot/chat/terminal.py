@@ -253,9 +253,8 @@ class Dialogue:
 
 
 def _was_written(screen: Screen) -> bool:
-    """Tell whether the answer was written completely. A reader that stops early, like `head`, does not count as a
-    failure.
-    """
+    """Return whether the answer was written completely. A reader that stops early, like `head`, does not count as a
+    failure."""
     failure = screen.failure
     if failure is None or isinstance(failure, BrokenPipeError):
         return True

@@ -166,7 +166,7 @@ def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
 
 
 def _list_models(place: GatewayAddress) -> list[str]:
-    """Names of the models that upstreams have, without the demo's."""
+    """Return the names of the models that upstreams have, without the demo's."""
     _, reply = fetch_json(place, "/v1/models", CHECK_TIMEOUT)
     entries = reply.get("data") if isinstance(reply, Mapping) else None
     names = [entry.get("id") for entry in entries or () if isinstance(entry, Mapping)]
@@ -174,7 +174,7 @@ def _list_models(place: GatewayAddress) -> list[str]:
 
 
 def _works(place: GatewayAddress, model: str) -> bool:
-    """Tell whether requests for this model work. Raises `ModelError` if its upstream fails."""
+    """Return whether requests for this model work. Raises `ModelError` if its upstream fails."""
     try:
         checked = _check_model(place, model)
     except ModelError:

@@ -112,7 +112,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def is_stream(data: bytes) -> bool:
-    """Tell whether it begins like a stream of events."""
+    """Return whether it begins like a stream of events."""
     return data.lstrip().startswith(_FIELDS)
 
 

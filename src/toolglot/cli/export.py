@@ -321,7 +321,7 @@ def _conversation_title(conversation: SourceConversation) -> str:
 
 
 def _print_chosen(job: ExportJob, conversation: SourceConversation) -> None:
-    """If there are several conversations, say which one is written, and how to get the others."""
+    """Print which of several conversations is written, and how to get the others."""
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return
     told = count_noun(len(conversation.all), "conversation")

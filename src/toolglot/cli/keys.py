@@ -75,10 +75,13 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--tag", "tags", multiple=True, help="Tag. Repeatable."),
             click.option("--expires", type=Duration(), help="Time until the key expires, for example 30d."),
             click.option(
-                "--model", "models", multiple=True, help="Model or pattern (`claude-*`) that it may use. Repeatable."
+                "--model",
+                "models",
+                multiple=True,
+                help="Model or pattern that the key may use: `claude-*`. Repeatable.",
             ),
-            click.option("--upstream", "upstreams", multiple=True, help="Upstream that it may use. Repeatable."),
-            click.option("--mcp", "mcp_servers", multiple=True, help="MCP server that it may use. Repeatable."),
+            click.option("--upstream", "upstreams", multiple=True, help="Upstream that the key may use. Repeatable."),
+            click.option("--mcp", "mcp_servers", multiple=True, help="MCP server that the key may use. Repeatable."),
             click.option("--requests-per-minute", type=click.IntRange(0)),
             click.option("--tokens-per-minute", type=click.IntRange(0)),
             click.option("--concurrent-requests", type=click.IntRange(0)),
@@ -89,7 +92,7 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--unknown-price",
                 type=click.Choice(["deny", "allow"]),
-                help="With a budget in USD: what to do with models without a known price.",
+                help="Policy for models without a known price, if the key has a budget in USD.",
             ),
         )
     ):
@@ -159,7 +162,7 @@ def change(name: str, unlimited: Sequence[str], file: Path | None, as_json: bool
     for limit in unlimited:
         field = limit.replace("-", "_")
         if field not in KeyChanges.__struct_fields__ or not field.endswith(("_minute", "_day", "_month", "_requests")):
-            raise click.UsageError(f"--no-limit: there is no limit {limit!r}")
+            raise click.UsageError(f"--no-limit: unknown limit {limit!r}")
         setattr(changes, field, None)
     key = _administer(file, lambda team: team.change(name, changes, time()))
     click.echo(_to_json(describe_key(key)) if as_json else f"{key.name}: changed")
@@ -207,11 +210,11 @@ def _read_changes(given: dict[str, Any]) -> KeyChanges:
 
 
 def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]) -> T:
-    """Run an operation on the database of the configuration."""
+    """Run an operation on the configured database."""
     config = load_config(file, os.environ).config.team
 
     async def run() -> T:
-        database = await asyncio.to_thread(open_database, config, os.environ)
+        database = await open_database(config, os.environ)
         try:
             return await work(Administrator(database, _actor(), config.pepper))
         finally:
@@ -223,7 +226,7 @@ def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]
         _refuse(str(error))
     if not config.enabled:
         click.echo(
-            "toolglot: note: the gateway does not use these keys yet: set `enabled = true` under [team]", err=True
+            "toolglot: note: the gateway does not accept these keys yet: set `enabled = true` under [team]", err=True
         )
     return result
 

@@ -139,7 +139,7 @@ def exit_bad_config(problems: Iterable[Problem]) -> NoReturn:
 
 
 def count_noun(number: int, noun: str, many: str = "") -> str:
-    """`1 event`, `2 events`."""
+    """Format a number with its noun: `1 event`, `2 events`."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 

@@ -28,7 +28,7 @@ _HEAD = ("model", "input", "output", "read", "write", "long write")
 @click.command(short_help="List the prices of models.")
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file, for its `prices`.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file whose `prices` apply.")
 def prices(model: str | None, as_json: bool, file: Path | None) -> None:
     """List the prices of models in USD per million tokens. With MODEL, list its prices for all sizes and service tiers.
 

@@ -69,7 +69,7 @@ def fetch_welcome(url: str) -> Any:
 
 
 def is_toolglot(url: str) -> bool:
-    """Tell whether a toolglot gateway answers there."""
+    """Return whether a toolglot gateway answers there."""
     welcome = fetch_welcome(url)
     return isinstance(welcome, Mapping) and welcome.get("name") == "toolglot"
 

@@ -57,10 +57,12 @@ class Day(click.ParamType[str]):
     type=click.Choice(list(GROUPS)),
     multiple=True,
     default=("key",),
-    help="Group by this. Repeatable. Default: key.",
+    help="Field to group by. Repeatable. Default: key.",
 )
-@click.option("--key", "name", help="Only this key, by name or id.")
-@click.option("--since", type=Day(), default="30d", help="First day (UTC): 2026-11-18, or 30d for 30 days ago.")
+@click.option("--key", "name", help="Show only this key, by name or id.")
+@click.option(
+    "--since", type=Day(), default="30d", help="First day (UTC), for example 2026-11-18 or 30d (30 days ago)."
+)
 @click.option("--until", type=Day(), default="0d", help="Last day (UTC). Default: today.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", help="Output format.")
 @click.option(
@@ -72,8 +74,9 @@ class Day(click.ParamType[str]):
 def spend(
     by: Sequence[str], name: str | None, since: str, until: str, form: str, plot: Path | None, file: Path | None
 ) -> None:
-    """Show the usage and cost of the team's keys. Amounts are complete to within a second. An answer with an unknown
-    cost counts as unpriced, never as free.
+    """Show the usage and cost of the team's keys.
+
+    Amounts lag by at most a second. An answer with an unknown cost counts as unpriced, never as free.
     """
     groups = tuple(dict.fromkeys(by))
     reports = [groups] if plot is None else [groups, ("day", groups[0] if groups[0] != "day" else "key")]
@@ -93,7 +96,7 @@ def _read(file: Path | None, reports: Sequence[Any]) -> list[list[SpendRow]]:
     config = load_config(file, os.environ).config.team
 
     async def run() -> list[list[SpendRow]]:
-        database = await asyncio.to_thread(open_database, config, os.environ)
+        database = await open_database(config, os.environ)
         try:
             return [await database.run(report, writes=False) for report in reports]
         finally:
@@ -127,7 +130,7 @@ def _inert(value: object) -> object:
 
 def _to_table(rows: Sequence[SpendRow], groups: Sequence[str]) -> list[str]:
     if not rows:
-        return ["no usage in this time"]
+        return ["no usage in this period"]
     head = (*groups, "requests", "input tokens", "cached", "output tokens", "cost")
     lines = [_cells(row, groups) for row in rows]
     if len(rows) > 1:

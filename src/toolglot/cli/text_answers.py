@@ -128,7 +128,7 @@ def _with_dialect(arriving: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
 
 
 def _may_be_stream(head: bytes) -> bool:
-    """Tell whether these first bytes may still begin a stream."""
+    """Return whether these first bytes may still begin a stream."""
     return len(head.lstrip()) < len(b"event:") or is_stream(head)
 
 

@@ -23,7 +23,7 @@ def address_problem(url: str) -> str | None:
 
 
 def is_replay(url: str | None) -> bool:
-    """Tell whether this address names recordings instead of a server."""
+    """Return whether this address names recordings instead of a server."""
     return url is not None and url.startswith(REPLAY)
 
 
@@ -51,10 +51,9 @@ def url_problem(url: str, what: str, place: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, in brackets or not, can only be this machine. The only trusted name is `localhost`. Names
+    """Return whether a host, in brackets or not, can only be this machine. The only trusted name is `localhost`. Names
     below it should also lead here (RFC 6761, 6.3), but some systems ask name servers for them, which may answer with
-    any address.
-    """
+    any address."""
     host = host.strip().lower().removesuffix(".")
     if host == "localhost":
         return True
@@ -67,9 +66,8 @@ def is_loopback(host: str) -> bool:
 
 
 def leads_to(url: str, port: int | None) -> bool:
-    """Tell whether this address is that port of this machine. Names below `localhost` count: at worst, one server is
-    not used, whereas a gateway that calls itself loops forever.
-    """
+    """Return whether this address is that port of this machine. Names below `localhost` count: at worst, one server is
+    not used, whereas a gateway that calls itself loops forever."""
     if is_replay(url):
         return False
     parts = urlsplit(url)

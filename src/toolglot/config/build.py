@@ -96,7 +96,7 @@ class RecordBuilder:
         self._wrong: set[Path] = set()
 
     def is_right(self, path: Path) -> bool:
-        """Tell whether no problem is known for this path or inside it."""
+        """Return whether no problem is known for this path or inside it."""
         return all(wrong[: len(path)] != path for wrong in self._wrong)
 
     def add_problem(self, path: Path, message: str, suggestion: str | None = None) -> _Invalid:

@@ -15,7 +15,17 @@ from toolglot.config.mcp_checks import check_servers
 from toolglot.config.price_checks import check_prices
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording, place_problem
-from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
+from toolglot.config.schema import (
+    POSTGRES,
+    REDIS,
+    YEAR,
+    Config,
+    ModelConfig,
+    PoolMemberConfig,
+    ServerConfig,
+    TeamConfig,
+    UpstreamConfig,
+)
 from toolglot.config.worker_checks import store_problem
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.native import NAME as WARP
@@ -59,6 +69,7 @@ def check(config: Config, builder: RecordBuilder) -> list[str]:
     for number, pattern in enumerate(config.record.models):
         _pattern(pattern, ("record", "models", number), builder)
     check_recording(config.record, builder)
+    _team(config.team, builder)
     _fallback_cycles(config, builder)
     return [*_no_effect(config, builder), *_only_warps(config, builder), *_fallbacks(config, known, builder)]
 
@@ -81,17 +92,27 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     if told := store_problem(config, server.workers):
         problems.append(problem(("store", "path"), told, "or use `serve --store FILE`"))
     for name, upstream in config.upstreams.items():
-        url = complete_upstream(name, upstream, builder.environ).base_url or ""
-        if address_problem(url) is not None:  # from a variable: reported at startup
-            continue
-        parts = urlsplit(url)
-        if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
-            told = f"this points to the gateway itself, which listens on port {server.port}"
-            problems.append(problem(("upstreams", name, "base_url"), told))
-        if told := place_problem(name, url):
-            hint = "a relative path starts at the directory where toolglot was started"
-            problems.append(problem(("upstreams", name, "base_url"), told, hint))
+        completed = complete_upstream(name, upstream, builder.environ)
+        urls: list[tuple[Path, str]] = [(("base_url",), completed.base_url or "")]
+        urls += [(("pool", number, "base_url"), each.base_url or "") for number, each in enumerate(upstream.pool)]
+        for field, url in urls:
+            path: Path = ("upstreams", name, *field)
+            if not url or address_problem(url) is not None:  # from a variable: reported at startup
+                continue
+            parts = urlsplit(url)
+            if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
+                told = f"this points to the gateway itself, which listens on port {server.port}"
+                problems.append(problem(path, told))
+            if told := place_problem(name, url):
+                hint = "a relative path starts at the directory where toolglot was started"
+                problems.append(problem(path, told, hint))
     return problems
+
+
+def _team(team: TeamConfig, builder: RecordBuilder) -> None:
+    for field, address, schemes in (("database", team.database, POSTGRES), ("limits", team.limits, REDIS)):
+        if address and "://" in address and not address.startswith(schemes):
+            builder.add_problem(("team", field), f"expected a file, or a URL that begins with {' or '.join(schemes)}")
 
 
 def _server(server: ServerConfig, builder: RecordBuilder) -> None:
@@ -133,6 +154,7 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> No
     if upstream.base_url is not None and (problem := address_problem(upstream.base_url)):
         builder.add_problem((*path, "base_url"), problem)
     _headers(upstream, path, builder)
+    _pool(name, upstream, path, builder)
     _refreshing(upstream, path, builder)
     for number, model in enumerate(upstream.models):
         _pattern(model, (*path, "models", number), builder)
@@ -155,9 +177,33 @@ def _only_warps(config: Config, builder: RecordBuilder) -> Iterator[str]:
                 yield str(builder.document.problem(("upstreams", name, field), told))
 
 
-def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
+def _pool(name: str, upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
+    """Check the members of a pool: names and addresses, and that no two of them are the same."""
+    if upstream.pool and upstream.refresh_token:
+        builder.add_problem((*path, "pool"), "`pool` and `refresh_token` exclude each other")
+    names: set[str] = set()
+    origins: set[object] = set()
+    for number, member in enumerate(upstream.pool):
+        place: Path = (*path, "pool", number)
+        if member.base_url is not None and (problem := address_problem(member.base_url)):
+            builder.add_problem((*place, "base_url"), problem)
+        if member.name is not None and not _UPSTREAM_NAME.fullmatch(member.name):
+            builder.add_problem((*place, "name"), "a name may contain only letters, digits, `.`, `_` and `-`")
+        title = member.name or str(number + 1)
+        if title in names:
+            builder.add_problem((*place, "name"), f"another member has the name `{title[:40]}`")
+        origin = (member.base_url, member.key, *sorted(member.headers.items()))
+        if origin in origins and builder.is_right(place):
+            builder.add_problem(place, "another member has the same key, address and headers", "use `weight` instead")
+        names.add(title)
+        origins.add(origin)
+        _headers(member, place, builder)
+
+
+def _headers(upstream: UpstreamConfig | PoolMemberConfig, path: Path, builder: RecordBuilder) -> None:
     names: list[tuple[Path, str]] = [(("headers", name), name) for name in upstream.headers]
-    names += [(("key_header",), upstream.key_header)] if upstream.key_header is not None else []
+    if isinstance(upstream, UpstreamConfig) and upstream.key_header is not None:
+        names.append((("key_header",), upstream.key_header))
     for place, name in names:
         if not _HEADER_NAME.fullmatch(name):
             builder.add_problem((*path, *place), "invalid header name")

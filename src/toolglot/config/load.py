@@ -1,6 +1,6 @@
 """Find and load the configuration file.
 
-    toolglot.toml, toolglot.yaml or toolglot.yml, in this folder, else in `$XDG_CONFIG_HOME/toolglot/`
+toolglot.toml, toolglot.yaml or toolglot.yml, in this folder, otherwise in `$XDG_CONFIG_HOME/toolglot/`
 
 A file with any error is refused as a whole, with all its errors.
 """

@@ -71,6 +71,27 @@ class BreakerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds for which the upstream is skipped and fallbacks answer."""
 
 
+class PoolMemberConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One key or server of an upstream that has several. It differs from the upstream only in these fields."""
+
+    name: Name | None = None
+    """Name in logs, metrics and the header `x-toolglot-member`. Default: its position, from 1."""
+    key: Secret | None = None
+    """API key. Default: the upstream's `key`."""
+    base_url: str | None = None
+    """Base URL. Default: the upstream's."""
+    headers: dict[str, Secret] = {}
+    """Extra headers, in addition to the upstream's."""
+    weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    """Share of the conversations, relative to the other members."""
+    quota_group: Name | None = None
+    """Members with the same group share their rate limits, usually because their keys belong to one account: when one
+    reaches its limit, all of them wait. Default: limits of its own."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
+
+
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model server. `vendor` supplies defaults for the other fields."""
 
@@ -128,6 +149,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Retries after failed calls."""
     breaker: BreakerConfig = BreakerConfig()
     """When to skip the upstream after failures."""
+    pool: tuple[PoolMemberConfig, ...] = ()
+    """Several keys or servers that share the requests. They speak the same API and have the same models. Conversations
+    stay with a member, so that prompt caches are used."""
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
@@ -319,6 +343,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Seconds after which a response is deleted."""
 
 
+POSTGRES = ("postgresql://", "postgres://")
+REDIS = ("redis://", "rediss://", "unix://")
+"""Beginnings of the addresses of servers that gateways share."""
+
+
 class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A proxy that signs people in, and sends their names. Its headers count only in requests from its own address that
     carry the shared secret."""
@@ -366,7 +395,8 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = False
     """Require a key for every request: one that `toolglot keys create` made, or one of `server.keys`."""
     database: Value | None = None
-    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory."""
+    """SQLite file with keys and spend. Default: `toolglot/team.sqlite3` in the user's state directory. Gateways on
+    several machines share a PostgreSQL database: `postgresql://user:password@host/name` (extra `postgres`)."""
     admins: dict[str, Secret] = {}
     """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
     viewers: dict[str, Secret] = {}
@@ -388,13 +418,17 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hold_output: Count = 8192
     """Maximum number of output tokens that a running request reserves from a budget. Agents ask for many more tokens
     than they use."""
+    limits: Value | None = None
+    """Where limits are counted, if several gateways share them: `redis://:password@host:6379/0` (Redis or Valkey), or
+    the path of a file for gateways on one machine. Default: in memory, or in a file beside the database with several
+    `workers`."""
     pepper: Value = ""
     """Secret that is mixed into the hashes of keys, so that a copy of the database alone is worth nothing. If it
     changes, all keys become invalid."""
 
     def __repr__(self) -> str:
         operators = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("admins", "viewers")}
-        return _repr_without_secrets(self, {**dict.fromkeys(("database", "pepper"), HIDDEN), **operators})
+        return _repr_without_secrets(self, {**dict.fromkeys(("database", "limits", "pepper"), HIDDEN), **operators})
 
 
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Secrets of MCP servers that must not reach a log, and those that models must not see either.
+"""Secrets that must not reach a log: of MCP servers, and of a team. Models must not see some of them either.
 
 Everything listed here is redacted wherever it occurs. So values that are not secret, and would redact much of a log,
 are excluded: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from toolglot.config.schema import Config, McpServerConfig
+from toolglot.config.schema import Config, McpServerConfig, TeamConfig
 
 MIN_SECRET_LENGTH = 6
 _SECRET_NAME = re.compile(
@@ -46,6 +46,17 @@ def mcp_secrets(config: Config) -> tuple[str, ...]:
     """Return the values of environments and headers, and credentials in addresses and arguments; each once."""
     found = [secret for server in config.mcp.servers.values() for secret in _server_secrets(server)]
     return _unique(found)
+
+
+def team_secrets(team: TeamConfig) -> tuple[str, ...]:
+    """Return the credentials of a team's operators, its pepper, and the passwords of its servers."""
+    addresses = [urlsplit(address) for address in (team.database, team.limits) if address and "://" in address]
+    passwords = [unquote(address.password) for address in addresses if address.password]
+    people = [
+        "" if team.oidc is None else team.oidc.client_secret,
+        "" if team.proxy is None else team.proxy.secret,
+    ]
+    return _unique([team.pepper, *team.admins.values(), *team.viewers.values(), *people, *passwords])
 
 
 def credentials_of(server: McpServerConfig) -> tuple[str, ...]:
@@ -102,7 +113,7 @@ def _value_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _is_secret_by_name(name: str, value: str) -> bool:
-    """Tell whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
+    """Return whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
     if value.isdecimal() and len(value) < 10:
         return False
     return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None and value.lower() not in _USAGE_WORDS
@@ -137,7 +148,7 @@ def _user_secrets(parts: SplitResult, ours: bool) -> Iterator[str]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Tell whether a text looks like a key: it has digits, and more than the years and versions in words."""
+    """Return whether a text looks like a key: it has digits, and more than the years and versions in words."""
     return sum(char.isdigit() for char in text) >= 3
 
 

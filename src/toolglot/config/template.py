@@ -22,6 +22,7 @@ from toolglot.config.schema import (
     McpServerConfig,
     ModelConfig,
     OidcConfig,
+    PoolMemberConfig,
     PriceConfig,
     ProxyConfig,
     RecordConfig,
@@ -88,6 +89,17 @@ SECTIONS = (
         ("key",),
     ),
     TemplateSection(
+        "[upstreams.openrouter.pool]",  # one of several tables
+        PoolMemberConfig,
+        {
+            "name": '"second-key"',
+            "key": '"${SECOND_KEY:-none}"',
+            "base_url": '"https://openrouter.ai/api/v1"',
+            "headers": '{ x-title = "blue" }',
+            "quota_group": '"blue-team"',
+        },
+    ),
+    TemplateSection(
         "upstreams.local",
         UpstreamConfig,
         {
@@ -107,6 +119,7 @@ SECTIONS = (
             "refresh_key": '"${WARP_REFRESH_KEY:-none}"',
         },
         "Any other server. `dialect` and `base_url` are sufficient.",
+        without=("pool",),
     ),
     TemplateSection(
         "upstreams.local.history",
@@ -172,6 +185,7 @@ SECTIONS = (
             "admin_groups": '["platform"]',
             "viewer_groups": '["engineering"]',
             "spool": '"/var/lib/toolglot/spool"',
+            "limits": '"redis://:${REDIS_PASSWORD:-none}@redis.example:6379/0"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },
         without=("proxy", "oidc"),

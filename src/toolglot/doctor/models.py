@@ -123,9 +123,8 @@ def _missing_model(target: Target, result: UpstreamCheck, *, is_local: bool) -> 
 
 
 def is_listed(model: str, listed: Collection[str]) -> bool:
-    """Tell whether a list has this model, under its name or an equivalent one: lists name dated snapshots
-    (`m-20260101`) and tags (`m:latest`) where users write `m` or `m-latest`.
-    """
+    """Return whether a list has this model, under its name or an equivalent one: lists name dated snapshots
+    (`m-20260101`) and tags (`m:latest`) where users write `m` or `m-latest`."""
     base, _, variant = model.rpartition(":")  # OpenRouter and Hugging Face: `model:nitro`, `model:cerebras`
     if model in listed or f"{model}:latest" in listed or (variant and base in listed):
         return True

@@ -294,7 +294,7 @@ async def probe_model(model: ProbedModel) -> ProbeResult:
 
 
 def _initial_text_calls(model: ProbedModel) -> TextCalls | None:
-    """With `auto`, native tools are tried first."""
+    """Return the initial mode of tool calls. With `auto`, native tools are tried first."""
     configured = text_calls_for(model.upstream, model.target)
     return None if configured is not None and configured.rescue else configured
 

@@ -42,7 +42,7 @@ def last_exchanges(trails: Iterable[ExchangeTrail]) -> tuple[str, ...]:
 def _is_continued(
     trail: ExchangeTrail, beginnings: dict[bytes, dict[bytes, int]], told: set[tuple[bytes, bytes]]
 ) -> bool:
-    """Tell whether a longer conversation contains this exchange as a turn. `beginnings` has, for each prefix, the
+    """Return whether a longer conversation contains this exchange as a turn. `beginnings` has, for each prefix, the
     lengths of the conversations with it, by their instructions. A conversation with other instructions counts only if
     it has the answer too and does not have its own exchange for this turn."""
     asked = _hash_sequence(trail.asked)

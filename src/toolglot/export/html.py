@@ -120,7 +120,7 @@ def _section(role: str, parts: Iterator[PagePart]) -> Iterator[str]:
 
 
 def can_show_image(media: Media) -> bool:
-    """Tell whether the page can show it."""
+    """Return whether the page can show it."""
     source = media.source
     fits = media.kind == "image" and source.kind == "base64" and source.media_type in IMAGE_TYPES
     return fits and _BASE64.fullmatch(source.data) is not None

@@ -262,7 +262,7 @@ def read_messages(line: bytes, number: int, dialect: Dialect) -> tuple[Message, 
 
 
 def is_system_line(line: bytes, dialect: Dialect) -> bool:
-    """Tell whether this is a line of system text that is separate from the messages."""
+    """Return whether this is a line of system text that is separate from the messages."""
     key = dialect.request.system_key
     if key is None or len(line) > json.MAX_DOCUMENT_BYTES or not line.lstrip().startswith(b'{"%b"' % key.encode()):
         return False

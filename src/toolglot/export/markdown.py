@@ -109,7 +109,7 @@ def fence_text(text: str, language: str = "") -> str:
 
 
 def is_safe_markdown(text: str) -> bool:
-    """Tell whether this Markdown cannot affect the following text and does not look like the page's own marks."""
+    """Return whether this Markdown cannot affect the following text and does not look like the page's own marks."""
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.fullmatch(line)

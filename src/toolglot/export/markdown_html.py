@@ -42,7 +42,7 @@ def render_markdown_html(text: str) -> str:
 
 
 def is_safe_address(address: str) -> bool:
-    """Tell whether a link may lead there: on the web, or to a mail program."""
+    """Return whether a link may lead there: on the web, or to a mail program."""
     return _SAFE_ADDRESS.fullmatch(address) is not None
 
 

@@ -57,7 +57,7 @@ class SourceConversation(Struct, kw_only=True):
     messages: Iterable[Message]
     lines: list[ReceiptLine] = []
     name: str = ""
-    """For recordings: the name of its last exchange."""
+    """Name of the last exchange; empty unless the source is a recording."""
     all: tuple[str, ...] = ()
     """The last exchanges of all conversations among them, in chronological order. A branch counts as a conversation."""
     about: Mapping[str, ConversationSummary] = {}
@@ -119,7 +119,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def is_recording(line: bytes) -> bool:
-    """Tell whether this is the first line of a recorded exchange."""
+    """Return whether this is the first line of a recorded exchange."""
     value = json.decode_frame(line)
     return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
 

@@ -110,7 +110,8 @@ class Raised(Struct, frozen=True, eq=False):
 
 
 class Silent(Struct, frozen=True, eq=False):
-    """Nothing was written to the client for `client` seconds, and nothing has happened for `upstream` seconds."""
+    """Reports silence: nothing was written to the client for `client` seconds, and nothing happened for `upstream`
+    seconds."""
 
     client: float
     upstream: float

@@ -11,7 +11,7 @@ from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.events import Event, unfold
 from toolglot.gateway.awaited_answer import AwaitedAnswer
-from toolglot.gateway.commands import BeginStream, Flow, Result, StreamEnd, Write
+from toolglot.gateway.commands import BeginStream, Flow, Result, Steps, StreamEnd, Write
 from toolglot.gateway.context import new_context
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
@@ -71,7 +71,7 @@ class GatewayModel:
         states: ReasoningState | None = None,
         received: ReceivedRequest | None = None,
         serves: Callable[[str], bool] | None = None,
-        admit: Callable[[FlowContext], ApiError | None] | None = None,
+        admit: Callable[[FlowContext], Steps[ApiError | None]] | None = None,
     ) -> None:
         self._gateway = gateway
         self._admit = admit
@@ -103,7 +103,7 @@ class GatewayModel:
         return isinstance(stream, StreamTranslation) and stream.broken
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the last answer; only those of its receipt while no upstream has answered."""
+        """Return the headers of the last answer; only those of its receipt while no upstream has answered."""
         if self._targets is None or self._context is None:
             return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)
@@ -125,7 +125,7 @@ class GatewayModel:
         context = new_context(self._record, is_streaming=request.stream)
         context.admit = self._admit
         targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
-        flow = answer(context, targets.build(routed))
+        flow = answer(context, targets.build(context, routed))
         if self._states is not None:
             flow = with_reasoning_state(flow, context, self._states)
         self._targets, self._context = targets, context

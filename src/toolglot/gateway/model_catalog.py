@@ -72,7 +72,8 @@ class ModelCatalog:
         )
 
     def client_name(self, upstream: Upstream, model: str) -> str:
-        """Return the model's own name if it reaches this model at this upstream; else with the upstream as a prefix."""
+        """Return the model's own name if it reaches this model at this upstream; otherwise with the upstream as a
+        prefix."""
         target = self._router.claim(model)
         leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)
         return model if leads_there else f"{upstream.name}/{model}"

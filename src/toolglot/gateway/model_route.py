@@ -49,7 +49,7 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     """Answers a request that needs no model; None if the upstream supports such requests."""
 
     def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
-        """Tell whether MCP servers may take part in the answer."""
+        """Return whether MCP servers may take part in the answer."""
         if self.has_servers or MCP_SERVERS in headers:
             return True
         return self.find_named_servers is not None and bool(self.find_named_servers(request).servers)

@@ -73,7 +73,7 @@ class PrefixReuse:
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
-        """Tell whether to measure this request. `said` is the first user message of its conversation."""
+        """Return whether to measure this request. `said` is the first user message of its conversation."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
@@ -231,7 +231,7 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
 
 
 def _has_breakpoints(body: bytes) -> bool:
-    """Tell whether the body contains cache breakpoints."""
+    """Return whether the body contains cache breakpoints."""
     if len(body) > PIECE:
         return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
     return _MARKS[0] in body or _MARKS[1] in body
@@ -266,7 +266,7 @@ def _without_breakpoints(raw: bytes) -> bytes:
 
 
 def _find_breakpoints(raw: bytes) -> Iterator[re.Match[bytes]]:
-    """The same as `_BREAKPOINT.finditer`. To search for the marks alone is many times faster."""
+    """Find what `_BREAKPOINT.finditer` finds. Searching only for the marks is many times faster."""
     at, places = 0, [raw.find(mark) for mark in _MARKS]
     while any(place >= 0 for place in places):
         place = min(place for place in places if place >= 0)

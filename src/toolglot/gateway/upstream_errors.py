@@ -83,7 +83,7 @@ def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> 
 
 
 def is_answer(status: int, headers: Mapping[str, str]) -> bool:
-    """Tell whether a reply is neither an error nor a page for people."""
+    """Return whether a reply is neither an error nor a page for people."""
     return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
 
 
@@ -94,7 +94,7 @@ def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, st
 
 
 def decode_refusal(name: str, dialect: Dialect, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The same, if only the name and the dialect of the upstream are known."""
+    """Decode a refusal when only the name and the dialect of the upstream are known."""
     if 200 <= status < 300:
         return _unexpected_page_error(name, body)
     if status < 400:

@@ -74,7 +74,7 @@ def _check_meaning(dialect: Dialect, frames: list[LintFrame], report: LintReport
 
 
 def _is_on_the_wire(error: ApiError, frame: LintFrame | None) -> bool:
-    """Tell whether the stream itself contains this error event."""
+    """Return whether the stream itself contains this error event."""
     return frame is not None and (error.code or "").encode() in frame.raw
 
 

@@ -148,12 +148,12 @@ _FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
 
 
 def is_field(line: bytes) -> bool:
-    """Tell whether this line has a meaning in a stream. One that begins with a colon is a comment."""
+    """Return whether this line has a meaning in a stream. One that begins with a colon is a comment."""
     return line.partition(b":")[0] in _FIELDS
 
 
 def is_bare_error(frame: LintFrame) -> bool:
-    """Tell whether this is an error as Google's APIs send it between events: a document on its own lines."""
+    """Return whether this is an error as Google's APIs send it between events: a document on its own lines."""
     if not frame.raw.startswith(b"{"):
         return False
     try:
@@ -169,7 +169,7 @@ def plain(value: Any) -> int | str | None:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether this text is a complete JSON object. Empty text counts as an empty one."""
+    """Return whether this text is a complete JSON object. Empty text counts as an empty one."""
     return json.object_of(text) is not None
 
 

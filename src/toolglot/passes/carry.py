@@ -241,7 +241,7 @@ class _Run:
             self._changed.add(home)
 
     def _repeats(self, block: Block, text: str) -> bool:
-        """Tell whether this is reasoning without state whose words are part of `text`."""
+        """Return whether this is reasoning without state whose words are part of `text`."""
         if not isinstance(block, Thinking) or not block.text or block.text not in text:
             return False
         return not self._state(block) and all(owner == self._context.source for owner in block.native)
@@ -304,7 +304,7 @@ _SIGNS = frozenset(
 
 
 def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
-    """Tell whether a block of an answer has no state to carry for its owner. False may also mean "not sure"."""
+    """Return whether a block of an answer has no state to carry for its owner. False may also mean "not sure"."""
     kind = type(block)
     if kind is not Text and kind is not ToolCall and kind is not Refusal:
         return False
@@ -417,7 +417,7 @@ class Carrier:
         return self._feed_settled(event)
 
     def _may_be_empty(self, block: Block) -> bool:
-        """Tell whether this may be a later text or reasoning block that has only state."""
+        """Return whether this may be a later text or reasoning block that has only state."""
         may_be_last = not self._ends_answers and self._slot is not None and self._next > 0
         return may_be_last and isinstance(block, (Text, Thinking)) and not block.text
 

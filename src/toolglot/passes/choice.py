@@ -99,7 +99,7 @@ def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Reque
 
 
 def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str | None:
-    """Reason why the target cannot be forced to call a tool; None if it can."""
+    """Return the reason why the target cannot be forced to call a tool; None if it can."""
     can = context.can
     kind = "required" if not choice.names else "named" if len(choice.names) == 1 else "allowed"
     if kind not in can.tools.choices or (kind == "allowed" and "required" not in can.tools.choices):

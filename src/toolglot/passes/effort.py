@@ -73,7 +73,7 @@ def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
 
 
 def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
-    """Tell whether the output limit is too small for the smallest budget of a model that needs one."""
+    """Return whether the output limit is too small for the smallest budget of a model that needs one."""
     can, limit = context.can.reasoning, request.max_output_tokens
     if can.min_budget is None or limit is None or limit > can.min_budget or not can.budget:
         return False

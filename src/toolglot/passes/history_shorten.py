@@ -61,15 +61,16 @@ def report_shortened(limit: int) -> RequestPass:
 
 
 def _size(block: Block) -> int:
-    """Bytes of text in a block. Media and image placeholders do not count here."""
+    """Count the bytes of text in a block. Media and image placeholders do not count here."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     return len(block.text) if block.text.isascii() else len(_bytes(block.text))
 
 
 def _spare(block: Block) -> int:
-    """Bytes of a text that do not count: image placeholders, and the line of an earlier cut. Some wire formats have one
-    text for a whole result, so in a returned history the parts and image placeholders are lines of that text."""
+    """Count the bytes of a text that are not part of its size: image placeholders, and the line of an earlier cut. Some
+    wire formats have one text for a whole result, so in a returned history the parts and image placeholders are lines
+    of that text."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     images = min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)

@@ -20,7 +20,7 @@ conversation is cut again, it shows that the text is not a question of the user.
 
 
 def is_beside_results(message: Message) -> bool:
-    """Tell whether the text of this message is, or was, beside results. Agents write their own reminders there."""
+    """Return whether the text of this message is, or was, beside results. Agents write their own reminders there."""
     return has_results(message) or [_text(block) for block in message.content[:1]] == [NO_RESULTS.text]
 
 
@@ -54,7 +54,7 @@ def separate_inserted(messages: tuple[Message, ...], begin: str, asking: str) ->
 
 
 def _is_user_text(message: tuple[Message, ...], words: str) -> bool:
-    """Tell whether this is one user message with exactly this text."""
+    """Return whether this is one user message with exactly this text."""
     if not message or not words or message[0].role != "user":
         return False
     return [_text(block) for block in message[0].content] == [words]

@@ -24,10 +24,9 @@ from toolglot.wire.incremental_json import drain
 
 
 def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> bool:
-    """Tell whether state for the target may be missing here. It is not if a client of the target's dialect has sent its
-    own field. Clients of other dialects lack fields for some state. If the field holds state of the client's own
-    vendor, that vendor created the answer, so it has no state of the target.
-    """
+    """Return whether state for the target may be missing here. It is not if a client of the target's dialect has sent
+    its own field. Clients of other dialects lack fields for some state. If the field holds state of the client's own
+    vendor, that vendor created the answer, so it has no state of the target."""
     if source != target:
         return slot is None or not any(_is_vendors(native_of(block, source).get(slot)) for _, block in run.blocks)
     return not any(
@@ -37,9 +36,8 @@ def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> b
 
 
 def _is_vendors(state: object) -> bool:
-    """Tell whether it is state of the client's own vendor, and neither an envelope nor the mark for calls of other
-    models.
-    """
+    """Return whether it is state of the client's own vendor, and neither an envelope nor the mark for calls of other
+    models."""
     return bool(state) and not is_ours(state) and state != UNSIGNED
 
 

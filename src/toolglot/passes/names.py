@@ -69,7 +69,7 @@ class _DeclaredNames(Struct, frozen=True):
     """The names without a namespace that stay unchanged."""
 
     def knows(self, history: ToolHistory) -> bool:
-        """Tell whether every tool that the history calls is declared under its upstream name."""
+        """Return whether every tool that the history calls is declared under its upstream name."""
         if not history.is_flat:
             return False
         unchanged, upstream = self.unchanged, self.upstream

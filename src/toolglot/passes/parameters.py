@@ -90,7 +90,7 @@ def fit(request: Request, context: Context) -> Request:
 
 @lru_cache
 def _bits_without(fields: frozenset[str]) -> int:
-    """Feature bits of all settings except these."""
+    """Return the feature bits of all settings except these."""
     bits = 0
     for name, bit in features.SETTINGS.items():
         bits |= 0 if name in fields else bit
@@ -98,14 +98,14 @@ def _bits_without(fields: frozenset[str]) -> int:
 
 
 def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
-    """Fields that the target accepts in this request."""
+    """Return the fields that the target accepts in this request."""
     if not can.parameters.fields_without_reasoning or _reasons(request, can.reasoning):
         return can.parameters.fields
     return can.parameters.fields | can.parameters.fields_without_reasoning
 
 
 def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
-    """Tell whether the model will reason, given the settings that `effort.fit` will leave in the request."""
+    """Return whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning

@@ -82,7 +82,7 @@ class Remedies(Struct, frozen=True, kw_only=True):
     """Known rejections of one dialect's servers."""
 
     refusals: tuple[Remedy, ...] = ()
-    """In order: the first one that matches and changes something is used."""
+    """Remedies in order. The first one that matches and changes anything is used."""
     fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
     """Functions that remove a field that no pass handles."""
     named_fields: Mapping[str, Fix] = {}
@@ -214,8 +214,8 @@ def lower_temperature(refusal: RefusedRequest) -> Request:
 
 
 def other_roles(refusal: RefusedRequest) -> Request:
-    """Turn developer messages into system messages; else later system messages into tagged user text; else move the
-    system prompt into the first user message."""
+    """Turn developer messages into system messages; otherwise later system messages into tagged user text; otherwise
+    move the system prompt into the first user message."""
     request, context = refusal.request, refusal.with_capabilities(developer_role=False)
     if any(message.role == "developer" for message in request.messages):
         refusal.context.receipt.note("messages", "developer messages", "the upstream expects them as system messages")
@@ -324,13 +324,13 @@ _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "functio
 
 
 def _field_names(path: str) -> list[str]:
-    """Names in a path that are fields. Inside messages, pydantic also names the kind of message."""
+    """Return the names in a path that are fields. Inside messages, pydantic also names the kind of message."""
     parts = _parts(path)
     return [part for part in parts if part not in _ROLES] if "messages" in parts else parts
 
 
 def _parts(path: str) -> list[str]:
-    """Names in a path, without indices."""
+    """Return the names in a path, without indices."""
     return [part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()]
 
 
@@ -381,7 +381,8 @@ def remove_named_field(refusal: RefusedRequest) -> Request:
 
 
 def _names(refusal: RefusedRequest) -> Iterable[str]:
-    """Parts of the paths that the error names, the last part first; the paths in its text come before `param`."""
+    """Return the parts of the paths that the error names, the last part first; the paths in its text come before
+    `param`."""
     found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
     paths = [*found, refusal.error.param or ""]
     for path in paths:

@@ -383,7 +383,8 @@ def _merge(
 
 
 def _required_properties(schema: dict[str, Any], branches: list[dict[str, Any]], together: bool) -> list[str]:
-    """Required properties: those of the schema, and those that all branches require (any branch, for `allOf`)."""
+    """Return the required properties: those of the schema, and those that all branches require (any branch, for
+    `allOf`)."""
     demanded = [_names(branch) for branch in branches]
     shared = (set.union if together else set.intersection)(*map(set, demanded))
     return list(dict.fromkeys([*_names(schema), *(name for names in demanded for name in names if name in shared)]))
@@ -438,7 +439,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def _is_strict(schema: Json) -> bool:
-    """Tell whether every object in the schema requires all of its properties and allows no others."""
+    """Return whether every object in the schema requires all of its properties and allows no others."""
     for node in iterate_schemas(schema):
         properties = node.get("properties")
         if (isinstance(properties, dict) or node.get("type") == "object") and (

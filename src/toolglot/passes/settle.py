@@ -265,7 +265,7 @@ class Settler:
                 self._receipt.loss(f"content[{index}]", f"call of {name}", why)
 
     def _is_refused(self, index: int) -> bool:
-        """Tell whether this is a broken call that the client would run if the stream ended normally."""
+        """Return whether this is a broken call that the client would run if the stream ended normally."""
         if index not in self._broken or index in self._answerable:
             return False
         return not self._whole and self._client.calls.broken != "shown"
@@ -304,9 +304,8 @@ class Settler:
 
 
 def is_settled(response: Response, *, has_calls: bool) -> bool:
-    """Tell whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has
-    calls, and all of them are sound.
-    """
+    """Return whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has
+    calls, and all of them are sound."""
     reason = response.stop.reason
     if has_calls:
         return reason not in ("end", "other", "malformed_call")
@@ -316,7 +315,7 @@ def is_settled(response: Response, *, has_calls: bool) -> bool:
 
 
 def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Tell whether the call can be run. `tools` are as for a `Settler`."""
+    """Return whether the call can be run. `tools` are as for a `Settler`."""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace() or arguments == _NULL:
         return False
@@ -324,7 +323,7 @@ def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Tell whether the client reads the arguments as those of a function."""
+    """Return whether the client reads the arguments as those of a function."""
     if call.kind == "function":
         return True
     original = find_original(tools, call.name)
@@ -332,12 +331,12 @@ def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def is_nameless(block: Block) -> bool:
-    """Tell whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
+    """Return whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
     if isinstance(block, Opaque):
         return block.dialect in DIALECTS and DIALECTS[block.dialect].answer.is_call(block.value)
     return isinstance(block, ToolCall) and not block.name
 
 
 def _single_block(block: Block, text: str) -> Sequence[Event]:
-    """Events of a block that is the only content of an answer."""
+    """Return the events of a block that is the only content of an answer."""
     return Open(0, block), Delta(0, text), Close(index=0)

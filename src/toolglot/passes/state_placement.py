@@ -231,7 +231,7 @@ def _state(saved: Block, owner: str) -> Native:
 
 
 def _is_label(fields: Mapping[str, Any]) -> bool:
-    """Tell whether these fields only describe their text, and mean nothing without it."""
+    """Return whether these fields only describe their text, and mean nothing without it."""
     return all(key.startswith("$") for key in fields)
 
 
@@ -314,16 +314,15 @@ def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
 
 
 def _is_own(block: Block, context: Context) -> bool:
-    """Tell whether the target owns this reasoning. An envelope names the owner even if it needs only the text."""
+    """Return whether the target owns this reasoning. An envelope names the owner even if it needs only the text."""
     if not isinstance(block, Thinking):
         return False
     return context.target in block.native or (context.source == context.target and not block.native)
 
 
 def _repeats(block: Block, words: str) -> bool:
-    """Tell whether this is reasoning without state whose words are part of the saved text: the client had only the
-    text.
-    """
+    """Return whether this is reasoning without state whose words are part of the saved text: the client had only the
+    text."""
     return isinstance(block, Thinking) and bool(block.text) and _words(block.text) in words
 
 

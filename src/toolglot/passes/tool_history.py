@@ -48,7 +48,7 @@ class ToolHistory:
         self.used_ids: set[str] = set()
         """The ids of calls and results."""
         self.has_own_ids = True
-        """Tell whether every call has a unique id and every result names its call."""
+        """Return whether every call has a unique id and every result names its call."""
         self.is_without_ids = False
         """There are calls, none has an id, and each result is in the place of its call's, under no other name."""
 
@@ -70,7 +70,7 @@ class ToolHistory:
 
     @property
     def has_custom(self) -> bool:
-        """Tell whether a call or a result belongs to a custom tool."""
+        """Return whether a call or a result belongs to a custom tool."""
         return any(call.kind == "custom" for call in self.calls) or any(
             result.kind == "custom" for result in self.results
         )
@@ -133,8 +133,9 @@ def with_results(request: Request, history: ToolHistory, results: list[ToolResul
 
 
 def with_ids(request: Request, history: ToolHistory, new_id: Callable[[int, int, ToolCall], str]) -> Request:
-    """The request with ids for the calls and results of a history without ids, and with the names and kinds of calls on
-    their results. `new_id` makes the id of a call: the number of its assistant message, its number in that, and it."""
+    """Return the request with ids for the calls and results of a history without ids, and with the names and kinds of
+    calls on their results. `new_id` makes the id of a call: the number of its assistant message, its number in that,
+    and it."""
     messages: list[Message] = []
     calls: list[ToolCall] = []
     results: list[ToolResult] = []

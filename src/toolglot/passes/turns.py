@@ -56,7 +56,7 @@ def group(request: Request, context: Context) -> Request:
 
 
 def _has_blanks(messages: tuple[Message, ...]) -> bool:
-    """Tell whether there is an empty text or message."""
+    """Return whether there is an empty text or message."""
     return any(not message.content or _has_blank_text(message) for message in messages)
 
 
@@ -183,14 +183,14 @@ def _without_idle_text(messages: Sequence[Message], number: int, context: Contex
 
 
 def _is_idle(block: Block, target: str) -> bool:
-    """Tell whether this is an empty text without any data for the target. Notes on the shape do not count."""
+    """Return whether this is an empty text without any data for the target. Notes on the shape do not count."""
     if not isinstance(block, Text) or block.text or block.citations or block.cache is not None:
         return False
     return all(key.startswith("$") for key in native_of(block, target))
 
 
 def _held_state(block: Block, target: str) -> bool:
-    """Tell whether this is an empty text that only carried the state of another model."""
+    """Return whether this is an empty text that only carried the state of another model."""
     if not isinstance(block, Text) or block.text:
         return False
     return any(not key.startswith("$") for owner, fields in block.native.items() if owner != target for key in fields)

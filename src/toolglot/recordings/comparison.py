@@ -127,8 +127,8 @@ def _compare_requests(
 
 
 def _without_redacted(differences: Sequence[Difference]) -> list[Difference]:
-    """Redacted values are not differences: the names of tools are kept, for example, but not texts that contain
-    them."""
+    """Remove the differences that are only redactions: a recording keeps the names of tools, for example, but redacts
+    texts that contain them."""
     return [each for each in differences if not matches_value(each.then, each.now)]
 
 

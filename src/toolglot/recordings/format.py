@@ -17,8 +17,8 @@ since the request arrived. Later versions may add members and types; readers ign
     receipt losses and changes
     end the end of the exchange: the last line of a complete recording
 
-Bodies and pieces are `text` if they are UTF-8, else `base64`. Joined, the pieces of a body are its bytes, except for
-redacted parts.
+Bodies and pieces are `text` if they are UTF-8, otherwise `base64`. Joined, the pieces of a body are its bytes, except
+for redacted parts.
 """
 
 from __future__ import annotations

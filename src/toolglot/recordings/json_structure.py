@@ -40,7 +40,7 @@ class BodyPosition(NamedTuple):
 
 
 def begins_document(text: str) -> bool | None:
-    """Tell whether a body that begins with this text is JSON. None if there is only white space so far."""
+    """Return whether a body that begins with this text is JSON. None if there is only white space so far."""
     begins = _DOCUMENT.match(text)
     assert begins is not None
     return None if begins.end() == len(text) and not begins[1] else bool(begins[1])
@@ -55,7 +55,7 @@ class MemberNames:
         """The names of tools. They are kept in places that name a tool, because a call of another name is useless."""
 
     def is_tool_name(self, before: str, word: str) -> bool:
-        """Tell whether this string, after that one, is the name of a tool."""
+        """Return whether this string, after that one, is the name of a tool."""
         return word in self.tools and (before in TOOL_NAME_MEMBERS or before in self.tools)
 
     def replacement(self, name: str) -> str:

@@ -184,7 +184,7 @@ class _Automaton:
         self._taking: dict[str, int] = {}
 
     def may_have(self, character: str) -> bool:
-        """Tell whether a match can contain this character."""
+        """Return whether a match can contain this character."""
         return self._states_accepting(character) != 0
 
     def _states_accepting(self, character: str) -> int:

@@ -15,14 +15,15 @@ from toolglot.recordings.volatile_text import HALF_OF_DAY, normalize_volatile
 NUMBER_PLACEHOLDER = "[redacted number]"
 """A string in place of a number."""
 DIGITS_PLACEHOLDER = "[redacted digits]"
-"""In a string, in place of digits."""
+"""Replaces digits in a string."""
 PLACEHOLDER_HINT = b"[redacte"
 """Occurs in every text with a redaction."""
 PLACEHOLDER = re.compile(
     rb'(?P<number>"\[redacted number\]")|(?P<digits>(?:\[redacted digits\])+)(?!\[redacte)'
     rb"|(?P<text>(?:\[redacted digits\]|\[redacte(?:d(?:\](?:#[0-9]+|\**))?)?)+)"
 )
-"""If the length counts it is padded with stars, or cut. Names of members have a number."""
+"""Pattern of all placeholders. Where length matters, a placeholder is padded with stars or cut. Member names get a
+number."""
 
 SpanKind: TypeAlias = Literal["text", "number", "digits", "changing"]
 
@@ -64,7 +65,7 @@ def _compile_any(*rows: bytes) -> re.Pattern[bytes]:
 
 
 _VOLATILE = {"digits": _compile_any(*_LONG, *_SHORT), "number": _compile_any(*_SHORT[:3]), "text": _compile_any(*_LONG)}
-"""By the kind of the placeholder."""
+"""Patterns of volatile values, by kind of placeholder."""
 _UNCHANGED = re.compile(rb"\0([0-9]+)\0")
 
 
@@ -79,7 +80,7 @@ def redacted_spans(data: bytes) -> Iterator[RedactedSpan]:
 
 
 def placeholders(data: bytes) -> Iterator[RedactedSpan]:
-    """The same, limited to redacted parts."""
+    """Find the placeholders of redacted parts only."""
     return (RedactedSpan(*mark.span(), _placeholder_kind(mark)) for mark in PLACEHOLDER.finditer(data))
 
 

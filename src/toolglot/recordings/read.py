@@ -75,7 +75,7 @@ class Recording(Struct, kw_only=True):
 
     @property
     def runs_tools(self) -> bool:
-        """Tell whether the answer is from a loop that may run tools in between."""
+        """Return whether the answer is from a loop that may run tools in between."""
         return self.at_hand is not None or bool(self.served)
 
     @property

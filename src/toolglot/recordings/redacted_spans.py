@@ -118,7 +118,7 @@ def _make_step(data: bytes, hole: RedactedSpan, end: int) -> _TemplateStep:
 
 
 def matches_text(then: bytes, now: bytes) -> bool:
-    """Tell whether a text with redacted spans matches another text."""
+    """Return whether a text with redacted spans matches another text."""
     head, steps = _make_template(then)
     return bool(steps) and now.startswith(head) and _TemplateMatcher(now).matches(steps, len(head))
 

@@ -110,7 +110,7 @@ class RetranslatedAttempt:
         return exchange
 
     def is_retried(self) -> bool:
-        """Tell whether the next attempt continues this answer because of an invalid call."""
+        """Return whether the next attempt continues this answer because of an invalid call."""
         if self._translation.pending_retry is None:
             return False
         self._translation.encode_retry()
@@ -197,7 +197,7 @@ def _candidate_exchanges(
 
 
 def _tools_became_text(recording: Recording, attempt: Attempt) -> bool:
-    """Tell whether the tools were sent as text: the client sent tools and the upstream got none."""
+    """Return whether the tools were sent as text: the client sent tools and the upstream got none."""
     exchange = ExchangeCore(recording.head.client, attempt.request.dialect)
     try:
         asked = exchange.client.decode_request(recording.request.data)

@@ -457,7 +457,7 @@ class RecordedReceipt:
 
 
 def recorded_receipt(recording: Recording) -> RecordedReceipt | None:
-    """None if the recording has no receipt: then its content is unknown."""
+    """Return the recorded receipt. None if the recording has no receipt, so that its content is unknown."""
     if not any(isinstance(line, ReceiptLines) for line in recording.lines):
         return None
     return RecordedReceipt(map(receipt_key, map(loss_from_line, recording.receipt)))

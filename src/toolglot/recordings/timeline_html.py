@@ -216,7 +216,7 @@ def _entries(entries: Sequence[TimelineRow | TimelineBanner]) -> Iterator[str]:
 
 
 def _only_adds(entry: TimelineRow | TimelineBanner) -> bool:
-    """Tell whether a row only adds content."""
+    """Return whether a row only adds content."""
     if isinstance(entry, TimelineBanner) or entry.lines:
         return False
     return bool(entry.events) and all(cell.kind == "delta" for cell in entry.events)

@@ -18,7 +18,7 @@ _JSON_ESCAPES = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
     r"|\\[^A-Za-z0-9]|\\[bfnrt]"
 )
-"""Also escapes of other languages that JSON does not have: `\\'`."""
+"""Escapes of JSON, and escapes of other languages that JSON does not have: `\'`."""
 _PERCENT_ESCAPES = (
     r"%[0-7][0-9A-Fa-f]|%[C-Dc-d][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ee][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){2}"
     r"|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){3}|%[0-9A-Fa-f]{2}"
@@ -141,7 +141,7 @@ def _unescape_repeatedly(view: TextView, step: UnescapeStep) -> Iterator[TextVie
 
 
 def may_hide(text: str) -> bool:
-    """Tell whether a view of this text may contain a run of letters and digits that the text itself does not."""
+    """Return whether a view of this text may contain a run of letters and digits that the text itself does not."""
     for mark, hidden in _SIGNS:
         if mark in text and hidden.search(text):
             return True

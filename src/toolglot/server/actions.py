@@ -45,7 +45,7 @@ async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> 
 
 
 def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
-    """Tell whether the caller's key may use this model."""
+    """Return whether the caller's key may use this model."""
     try:
         return bool(resolve_allowed(incoming.gateway, incoming.caller, model))
     except (FailedError, UnknownModelError):
@@ -187,7 +187,7 @@ async def call_function(service: Service, incoming: AsgiRequest, match: Match) -
     """Call a dialect's function that needs no upstream, if the configuration enables it."""
     route = match.route
     if route.setting and not getattr(incoming.gateway.config.server, route.setting):
-        message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"
+        message = f"{route.path} is disabled: set `{route.setting}` under `server` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     body = await incoming.body() if route.method == "POST" else b""
     await incoming.reply(200, JSON, await offload(len(body), load(route.function), body))

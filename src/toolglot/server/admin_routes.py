@@ -1,5 +1,6 @@
-"""The admin API: the keys of a team, their spend, and the audit log. Its credentials (`team.admins`, `team.viewers`)
-are not keys for models, and keys for models are not credentials here.
+"""The admin API: the keys of a team, their spend, and the audit log.
+
+Its credentials (`team.admins`, `team.viewers`) cannot call models, and model keys cannot call the admin API.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ async def administer(service: Service, incoming: AsgiRequest, match: Match) -> N
     """Answer a request of the admin API."""
     team = service.team
     if team is None:
-        message = f"There is nothing at {match.route.path}, unless the configuration has `enabled` under `team`"
+        message = f"{match.route.path} is disabled: set `enabled` under `team` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     handler = _HANDLERS[match.route.method, match.route.path]
     try:
@@ -84,7 +85,7 @@ def _administrator(team: Team, incoming: AsgiRequest) -> Administrator:
 
 
 async def _read(incoming: AsgiRequest, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode the body; without one, an empty object."""
+    """Decode the body. An empty body counts as an empty object."""
     body = await incoming.body() or b"{}"
     try:
         return decoder.decode(body)
@@ -135,7 +136,7 @@ async def _change_key(team: Team, incoming: AsgiRequest, values: Mapping[str, st
 async def _rotate_key(team: Team, incoming: AsgiRequest, values: Mapping[str, str]) -> tuple[int, Any]:
     rotation = await _read(incoming, _rotations)
     if not 0 <= rotation.overlap <= 366 * 86400:
-        raise AdministrationError("bad_overlap", "overlap: expected seconds, at most a year")
+        raise AdministrationError("bad_overlap", "overlap: expected a number of seconds, at most a year")
     return 200, _describe_created(await _administrator(team, incoming).rotate(values["id"], time(), rotation.overlap))
 
 
@@ -159,7 +160,7 @@ async def _report_spend(team: Team, incoming: AsgiRequest, values: Mapping[str, 
     groups = tuple(dict.fromkeys(query.get("by", "key").split(",")))
     for group in groups:
         if group not in sql.GROUPS:
-            raise AdministrationError("bad_parameter", f"by: expected some of {', '.join(sql.GROUPS)}, with commas")
+            raise AdministrationError("bad_parameter", f"by: expected a list, with commas, of {', '.join(sql.GROUPS)}")
     today = datetime.now(UTC).date()
     since = _day(query.get("since") or (today - timedelta(days=30)).isoformat(), "since")
     until = _day(query.get("until") or today.isoformat(), "until")
@@ -172,7 +173,7 @@ def _day(text: str, name: str) -> str:
     try:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError:
-        raise AdministrationError("bad_parameter", f"{name}: expected a day as 2026-11-18") from None
+        raise AdministrationError("bad_parameter", f"{name}: expected a day, for example 2026-11-18") from None
 
 
 async def _list_audit(team: Team, incoming: AsgiRequest, values: Mapping[str, str]) -> tuple[int, Any]:
@@ -191,25 +192,24 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Show a client its own key: its permissions, and the rest of its budgets."""
+    """Show a client its own key: its permissions and remaining budgets."""
     team, account = service.team, incoming.caller.account
     if team is None or account is None:
-        message = "This key has no limits: it is not one of a team's keys"
+        message = "This key is not a team key, so it has no limits"
         raise FailedError(ApiError(kind="not_found", code="key_not_found", message=message))
     await incoming.reply(200, _JSON, json.encode(await _describe_own(team, account.key)))
 
 
 async def _describe_own(team: Team, key: ApiKey) -> dict[str, Any]:
-    if not team.counters.knows(key.id):
-        await team.ledger.load(key.id)
     now = time()
+    windows = (day_of(now), month_of(now))
+    amounts = await team.read_counts(key, windows)
     described = describe_key(key)
     hidden = ("id", "created_by", "secrets", "tags")
     spent = {}
-    for name, window in (("day", day_of(now)), ("month", month_of(now))):
-        amounts = team.counters.spent(key.id, window)
+    for name, window, each in zip(("day", "month"), windows, amounts, strict=True):
         spent[name] = {
-            **describe_limits(amounts.tokens, amounts.nano_usd),
+            **describe_limits(each.tokens, each.nano_usd),
             "renews": format_time(round(end_of(window) * 1000)),
         }
     return {**{name: value for name, value in described.items() if name not in hidden}, "spent": spent}
@@ -228,4 +228,4 @@ _HANDLERS: dict[tuple[str, str], Handler] = {
     ("GET", "/admin/v1/spend"): _report_spend,
     ("GET", "/admin/v1/audit"): _list_audit,
 }
-"""Methods that only read are for viewers, too."""
+"""Viewers may use the methods that only read."""

@@ -180,7 +180,8 @@ def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
 
 
 def guess_client_dialect(match: Match | NoMatch, headers: Mapping[str, str]) -> str:
-    """Like `find_client_dialect`, for headers with names in lower case, or of any case if `headers` ignores it."""
+    """Guess the client's dialect, like `find_client_dialect`. Header names are in lower case, or `headers` ignores
+    case."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT

@@ -65,7 +65,7 @@ class BodyCost:
 
 
 def _factor_of(piece: bytes | bytearray) -> int:
-    """Bytes of memory per byte of this piece."""
+    """Return the number of bytes of memory per byte of this piece."""
     is_ascii = piece.isascii()
     if not is_ascii and any(first in piece for first in _FOUR_BYTES):
         return WIDEST
@@ -248,13 +248,13 @@ class BodyBudget:
         return settled == 0 and (self._is_oldest(hold) or not self._uploading)
 
     def _to_come(self, hold: BodyHold) -> int:
-        """Memory that other active uploads have announced and not sent."""
+        """Return the memory that other active uploads have announced but not sent."""
         since = self._clock() - ACTIVE_SECONDS
         others = (each for each in self._uploading if each is not hold and each.touched >= since)
         return sum(max(each.announced - each.cost, 0) for each in others)
 
     def _is_oldest(self, hold: BodyHold) -> bool:
-        """Tell whether no other upload began earlier."""
+        """Return whether no other upload began earlier."""
         return next(iter(self._uploading), None) is hold
 
     def _grant(self) -> None:

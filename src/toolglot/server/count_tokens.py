@@ -1,4 +1,4 @@
-"""Counting a request's tokens: by the upstream if it can, else by an estimate. Never a 404."""
+"""Counts a request's tokens: by the upstream if it can, otherwise by an estimate. Never answers with 404."""
 
 from __future__ import annotations
 

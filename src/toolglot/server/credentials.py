@@ -81,7 +81,7 @@ def hide_in_lines(lines: tuple[ReceiptLine, ...], secrets: Sequence[str]) -> tup
 
 
 def has_secret(lines: Iterable[ReceiptLine], secrets: Sequence[str]) -> bool:
-    """Tell whether a line contains one of these secrets."""
+    """Return whether a line contains one of these secrets."""
     return bool(secrets) and any(
         secret in text for line in lines for text in (line.where, line.what, line.why) for secret in secrets
     )

@@ -59,7 +59,7 @@ def encode_error_reply(client: Dialect, error: ApiError, record: RequestRecord) 
 
 
 def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
-    """Tell whether a streaming client gets this error inside a stream: some clients ignore the status."""
+    """Return whether a streaming client gets this error inside a stream: some clients ignore the status."""
     early = client.stream.early_failures and error.streamed_by == client.name
     return early or error.code in client.stream.error_codes
 

@@ -29,7 +29,7 @@ responses and sixteen digits of a size."""
 
 
 def is_reset(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer has sent a reset. The kernel reports this error even if no events are requested."""
+    """Return whether the peer has sent a reset. The kernel reports this error even if no events are requested."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(select, "poll"):
         return False

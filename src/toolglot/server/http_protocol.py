@@ -134,7 +134,7 @@ class HttpServerProtocol(TimeoutProtocol):
             oldest.refuse(503, _FULL_MESSAGE)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client has closed its side. Returns True to keep the connection for an answer in progress."""
+        """Handle a client that has closed its side. Returns True to keep the connection for an answer in progress."""
         if self.finished or self.receiving or not (self._is_answering() or self._pipelined):
             return False
         self._half_closed = True
@@ -144,7 +144,8 @@ class HttpServerProtocol(TimeoutProtocol):
         return True
 
     def _start_probe(self) -> None:
-        """Nothing is read until the current request is answered, so that only a probe shows that the client left."""
+        """Start a probe for a client that has left. Nothing is read until the current request is answered, so only a
+        probe shows it."""
         if self._probe is None:
             self._outbox.flush()
             self._probe = DisconnectProbe(self.loop, self.transport, self._next_probe, self._is_answering)
@@ -258,7 +259,8 @@ class HttpServerProtocol(TimeoutProtocol):
         return at
 
     def _possible_end(self, data: bytes, at: int) -> int:
-        """Offset at which the head ends, or else the body; the end of the data if neither ends in it."""
+        """Return the offset where the head ends, or where the body ends. If neither ends in the data, this is the end
+        of the data."""
         if self._body_left is not None:
             return min(at + self._body_left, len(data))
         if self._chunks is not None:
@@ -343,7 +345,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_answer_here(self) -> bool:
-        """Tell whether the request may be answered on this connection. If so, it is held until it is complete."""
+        """Return whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":
@@ -467,7 +469,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.finish()
 
     def _encode_refusal(self, status: int, message: str) -> bytes:
-        """Encode the error in the dialect of the path, if the path is known; else in a common form."""
+        """Encode the error in the dialect of the path, if the path is known; otherwise in a common form."""
         path = self.url.partition(b"?")[0].decode("latin-1")
         dialect = routes.find("POST", path).dialect if path.startswith("/") else None
         if dialect is None:

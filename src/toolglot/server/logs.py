@@ -35,7 +35,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def make_throttle(config: LogConfig) -> LogThrottle:
-    """Make a throttle whose summaries have the level of the lines that they replace; else they would not be logged."""
+    """Make a throttle whose summaries have the level of the lines that they replace; otherwise they would not be
+    logged."""
     return LogThrottle(logging.ERROR if config.level == "error" else logging.WARNING)
 
 
@@ -84,6 +85,7 @@ def format_fields(record: RequestRecord) -> dict[str, Any]:
         "user_agent": printable(record.user_agent),
         "model": printable(record.model),
         "upstream": record.upstream,
+        "member": record.member,
         "upstream_dialect": record.upstream_dialect,
         "upstream_model": printable(record.upstream_model),
         "stream": record.stream,
@@ -120,7 +122,9 @@ def format_text(record: RequestRecord, *, colour: bool = False) -> str:
         status = f"\x1b[{shade}m{status}\x1b[0m"
     words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {printable(record.path)}"]
     if record.model is not None:
-        words.append(f"{printable(record.model)} -> {record.upstream or '?'}/{printable(record.upstream_model or '?')}")
+        member = "" if record.member is None else f"[{record.member}]"
+        upstream = f"{record.upstream or '?'}{member}"
+        words.append(f"{printable(record.model)} -> {upstream}/{printable(record.upstream_model or '?')}")
     if record.client is not None and record.upstream_dialect is not None:
         words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
     if record.usage is not None:

@@ -100,13 +100,13 @@ class ConfigReloader:
 
 
 def ends_with_terminal() -> bool:
-    """Tell whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
+    """Return whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
     `nohup`, which ignores SIGHUP: then SIGHUP only reloads the configuration. Call it before SIGHUP has a handler."""
     return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Tell whether this process has a controlling terminal."""
+    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

@@ -69,7 +69,7 @@ class ClientGone(BodyError):  # noqa: N818
 
 
 def decode_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """A request's headers by lower-case name. The first value of a repeated header counts."""
+    """Decode a request's headers, keyed by lower-case name. The first value of a repeated header counts."""
     headers: dict[str, str] = {}
     for name, value in fields:
         headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
@@ -194,8 +194,8 @@ def _gzip(first: bytes) -> _ZlibDecompressor:
 
 
 def _deflate(first: bytes) -> _ZlibDecompressor:
-    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes tell which it is (RFC
-    1950)."""
+    """Inflate a body. RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes
+    distinguish the two (RFC 1950)."""
     wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
     return zlib.decompressobj(15 if wrapped else -15)
 

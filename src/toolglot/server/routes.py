@@ -101,11 +101,15 @@ def _split_prefix(path: str) -> tuple[str, str | None]:
 
 
 def _compile_path(path: str) -> re.Pattern[str]:
-    """A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
+    """Compile a path. A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
     template = re.escape(_split_prefix(path)[0])
     template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
     return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))
 
+
+_OPERATORS = frozenset({"admin", "auth", "debug", "metrics"})
+"""First segments of paths that are not for clients. They are served only as they are written, so that a proxy in front
+can keep them from others by their beginning."""
 
 _EXACT: dict[str, dict[str, Route]] = {}
 _PATTERNS: list[tuple[re.Pattern[str], Route]] = []
@@ -119,6 +123,8 @@ for _route in ROUTES:
 def find(method: str, path: str) -> Match | NoMatch:
     """Find the route of a request, or the error that names the right path or method. HEAD matches GET."""
     tail, named_dialect = _split_prefix(path)
+    if tail.partition("/")[0] in _OPERATORS and path != f"/{tail}":
+        return _not_found(path, tail, named_dialect)
     wanted = "GET" if method == "HEAD" else method
     others: list[Route] = []
     if (exact := _EXACT.get(tail)) is not None:

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -297,15 +298,18 @@ async def _open_team(
     resources: AsyncExitStack,
 ) -> None:
     """Open the team's database, if there is a team, and follow its changes."""
-    if not started.gateway.config.team.enabled:
+    config = started.gateway.config
+    if not config.team.enabled:
         return
     from toolglot.team.service import open_team  # most gateways have none
 
     try:
-        team = service.team = await open_team(started.gateway.config.team, environ, transport)
+        team = service.team = await open_team(config.team, environ, transport, config.server.workers)
     except StoreError as error:
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
+    if team.shared is not None:
+        team.shared.count_local = partial(service.metrics.local_limits.add, ())
     resources.push_async_callback(team.close)
     watching = asyncio.create_task(team.run())
     resources.push_async_callback(_cancel_task, watching)
@@ -349,7 +353,7 @@ def _raise_file_limit(limits: Limits) -> None:
 
 
 def _file_limit() -> float:
-    """Number of files that this process may open."""
+    """Return the number of files that this process may open."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -359,8 +363,8 @@ def _file_limit() -> float:
 
 
 def affordable_connections(limits: Limits, files: float) -> int:
-    """Number of client connections that the file limit allows. Without a free file no connection is accepted, not even
-    a probe's: at least half of the files are for clients, and some stay free."""
+    """Return the number of client connections that the file limit allows. Without a free file no connection is
+    accepted, not even a probe's: at least half of the files are for clients, and some stay free."""
     rest = files - OTHER_FILES
     left = rest - min(limits.upstream_connections, rest // 2)
     return limits.connections if left >= limits.connections else max(int(left), 1)

@@ -80,7 +80,7 @@ class Operator(Struct, frozen=True):
 
 
 NO_CALLER = Caller("", "")
-"""Where no key is required."""
+"""The caller when no key is required."""
 
 
 def derive_owner(key: str) -> str:
@@ -99,7 +99,7 @@ def generate_key() -> str:
 
 
 def _normalize_host(host: str) -> str:
-    """A host in lower case, without port, brackets and final dot."""
+    """Return the host in lower case, without the port, brackets and final dot."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -22,7 +22,7 @@ from toolglot.gateway.tool_support import ToolSupport
 from toolglot.receipt import ReceiptLine
 from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.metrics import Metrics, Snapshot
+from toolglot.server.metrics import Metrics, PoolMember, Snapshot
 from toolglot.store import Store
 
 if TYPE_CHECKING:
@@ -93,18 +93,18 @@ class Peers(Protocol):
     """The other processes that serve the same address. A process that does not reply in time is left out."""
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
-        """Snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`: incomplete
-        counts would look like a counter reset."""
+        """Return the snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`:
+        incomplete counts would look like a counter reset."""
         ...
 
     async def receipt(self, owner: str, request_id: str) -> dict[str, Any] | None: ...
 
     async def receipts(self, owner: str, count: int) -> list[DatedReceipt]:
-        """Up to `count` receipts of each process, unordered."""
+        """Return up to `count` receipts of each process, unordered."""
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether a process knew this approval request. It then forgets it."""
+        """Return whether a process knew this approval request. It then forgets it."""
         ...
 
 
@@ -158,6 +158,11 @@ class Service(Struct, kw_only=True):
     def snapshot(self, now: float) -> Snapshot:
         """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
-        resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
+        resting = {name: gateway.is_resting(name, now) for name in gateway.upstreams}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}
-        return self.metrics.snapshot(self.in_flight, resting, up)
+        members = [
+            PoolMember(name, member.name, pool.state.in_flight[number], pool.state.is_cooling(number, now))
+            for name, pool in gateway.pools.items()
+            for number, member in enumerate(pool.state.members)
+        ]
+        return self.metrics.snapshot(self.in_flight, resting, up, members)

@@ -1,8 +1,8 @@
 """Sign-in of people who administer a team: `/auth/login`, `/auth/callback`, `/auth/logout`, and their sessions.
 
-A session is a random cookie, whose hash is in the team's database, so that every gateway knows it. The cookie reaches
-only this host (`__Host-`), no script (`HttpOnly`), and no request of another site that changes anything
-(`SameSite=Lax`). A request that changes something must also come from a page of this host.
+A session is a random cookie. Its hash is in the team's database, so every gateway accepts it. Browsers send the cookie
+only to this host (`__Host-`), hide it from scripts (`HttpOnly`), and omit it from other sites' requests that change
+anything (`SameSite=Lax`). A request that changes anything must also come from a page of this host.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAFE = ("GET", "HEAD")
 
 
 async def find_person(team: Team, incoming: AsgiRequest) -> Operator | None:
-    """Find the person behind a request: by the header of a trusted proxy, or by a session. Raises `StoreError`."""
+    """Find the person who sent a request: by the header of a trusted proxy, or by a session. Raises `StoreError`."""
     config = team.config
     if incoming.method not in _SAFE and "origin" in incoming.headers and not _is_same_site(incoming):
         return None  # a browser sends a session, and a proxy adds a name, to requests of any page
@@ -68,7 +68,7 @@ def _has_twins(incoming: AsgiRequest, proxy: ProxyConfig) -> bool:
 
 
 def _is_same_site(incoming: AsgiRequest) -> bool:
-    """Whether a page of this host sends the request. Browsers add `Origin` to every request that changes something."""
+    """Whether a page of this host sent the request. Browsers add `Origin` to every request that changes anything."""
     origin = incoming.headers.get("origin", "").lower()
     return origin.partition("://")[2] == incoming.headers.get("host", "").lower() != ""
 
@@ -91,7 +91,7 @@ async def sign_in(service: Service, incoming: AsgiRequest, match: Match) -> None
     """Answer a request below `/auth`."""
     team = service.team
     if team is None or team.config.oidc is None:
-        message = f"There is nothing at {match.route.path}, unless the configuration has `oidc` under `team`"
+        message = f"{match.route.path} is disabled: set `oidc` under `team` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     step = {"/auth/login": _begin, "/auth/callback": _finish, "/auth/logout": _end}[match.route.path]
     try:
@@ -116,13 +116,13 @@ async def _begin(team: Team, oidc: OidcConfig, incoming: AsgiRequest) -> None:
 
 
 async def _finish(team: Team, oidc: OidcConfig, incoming: AsgiRequest) -> None:
-    """Take the browser back: exchange its code, and begin a session."""
+    """Complete the sign-in when the browser returns: exchange its code, and start a session."""
     parts = _cookies(incoming).get(_BEGUN, "").split(".")
     query = dict(parse_qsl(incoming.scope["query_string"].decode("latin-1")))
     if len(parts) != 3 or not parts[0] or query.get("state") != parts[0]:
-        raise PeopleError("it was not begun in this browser, or took too long; begin again at /auth/login")
+        raise PeopleError("it did not start in this browser, or it took too long; start again at /auth/login")
     if "error" in query or not query.get("code"):
-        raise PeopleError("the identity provider refused it")
+        raise PeopleError("the identity provider refused the sign-in")
     begun = SignIn(*parts)
     addresses = await _find_addresses(team, oidc)
     body = people.token_request(query["code"], oidc.client_id, oidc.client_secret, oidc.redirect_url, begun)
@@ -133,8 +133,8 @@ async def _finish(team: Team, oidc: OidcConfig, incoming: AsgiRequest) -> None:
     groups = people.groups_in_claims(claims, oidc.groups_claim)
     role = people.role_of(groups, team.config.admin_groups, team.config.viewer_groups)
     if role is None:
-        log.warning("%s signed in, and is in no group of `team.admin_groups` or `team.viewer_groups`", name)
-        raise PeopleError(f"{name} is in none of the groups that may sign in here")
+        log.warning("%s signed in but is not in any group of `team.admin_groups` or `team.viewer_groups`", name)
+        raise PeopleError(f"{name} is not in any group that has access")
     token = token_urlsafe(32)
     at = round(now * 1000)
     await team.database.run(partial(sql.begin_session, _hash(token), name, role, at, at + oidc.session_seconds * 1000))

@@ -121,9 +121,9 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
 
     owner: str
     upstream: str
-    """A hash of its address and its credential."""
+    """Hash of the upstream's address and credential."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     conversation: str
     """The upstream's own id for the conversation."""
     value: bytes
@@ -135,7 +135,7 @@ class StoredRounds(Struct, frozen=True):
     """Rounds before one answer that its client did not see: calls that were run, and their results."""
 
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -147,9 +147,9 @@ class StoredState(Struct, frozen=True, kw_only=True):
     """Identity that the state is bound to: a hash of the upstream, its credential and, if it is bound to it, the
     model."""
     calls: str
-    """Identifies the answer: a hash of the ids of its calls and of more; empty if it has no ids."""
+    """Identifies the answer: a hash of its call ids and more; empty if it has no ids."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -255,7 +255,7 @@ class Store(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
+        """Return whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
         processes only one gets True."""
         ...
 

@@ -158,7 +158,7 @@ def issue_approval(connection: sqlite3.Connection, now: float, max_bytes: int, o
 
 
 def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, fingerprint: str) -> bool:
-    """Tell whether there was such a request, and remove it."""
+    """Return whether there was such a request, and remove it."""
     found = connection.execute(
         "SELECT approvals.rowid FROM approvals JOIN threads ON threads.id = thread "
         "WHERE fingerprint = ? AND owner = ? AND used >= ? LIMIT 1",

@@ -7,6 +7,7 @@ row, in any process.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from time import monotonic, sleep
 
 from toolglot.store import StoreError
@@ -224,15 +225,20 @@ def prepare_database(connection: sqlite3.Connection) -> None:
     Raises:
         StoreError: the file is not a store, or a later version's.
     """
+    retry_while_busy(lambda: _migrate(connection))
+
+
+def retry_while_busy(work: Callable[[], object]) -> None:
+    """Do work that opens a file. SQLite waits for others by itself, but not if two processes switch a new file to WAL
+    at once."""
     until = monotonic() + OPEN_TIMEOUT
     while True:
         try:
-            _migrate(connection)
+            work()
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= until:
                 raise
-        # SQLite waits for others by itself, but not if two processes switch a new file to WAL at once.
         sleep(RETRY_PAUSE)
 
 

@@ -1,4 +1,4 @@
-"""What administrators do with keys, by the command line and by the admin API: checked, saved, and logged."""
+"""Key administration for the command line and the admin API: validates, saves and logs each change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OVERLAP = 24 * 3600.0
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED = re.compile(r"key-[0-9]+|key_[0-9a-f]{16}")
-"""Labels of the keys in the configuration, and ids."""
+"""Names that are reserved: labels of keys in the configuration, and key ids."""
 
 Text = Annotated[str, Meta(max_length=200)]
 Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=512)], ...], Meta(max_length=200)]
@@ -50,14 +50,14 @@ class AdministrationError(ToolglotError):
 
 
 class KeyChanges(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Fields of a key, as administrators set them. A field that is not set stays as it is; null removes a limit."""
+    """Fields of a key that an administrator sets. Unset fields do not change; null removes a limit."""
 
     name: str | UnsetType = UNSET
     owner: Text | UnsetType = UNSET
     team: Text | UnsetType = UNSET
     tags: Names | UnsetType = UNSET
     expires: datetime | UnsetType | None = UNSET
-    """With a time zone."""
+    """Has a time zone."""
     models: Names | UnsetType = UNSET
     upstreams: Names | UnsetType = UNSET
     mcp_servers: Names | UnsetType = UNSET
@@ -72,7 +72,7 @@ class KeyChanges(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CreatedKey(Struct, frozen=True):
-    """A key with a new secret, which cannot be read again."""
+    """A key with its new secret. The secret cannot be read again."""
 
     key: ApiKey
     secret: str
@@ -96,7 +96,7 @@ class Administrator(Struct, frozen=True, eq=False):
         kept = self._secret(secret, key.id, at)
         created = await self.database.run(partial(sql.create_key, key, kept, self.actor))
         if created is None:
-            raise AdministrationError("name_taken", f"there is a key {name!r} already")
+            raise AdministrationError("name_taken", f"a key named {name!r} already exists")
         return CreatedKey(created, secret)
 
     async def change(self, name: str, changes: KeyChanges, now: float) -> ApiKey:
@@ -133,7 +133,7 @@ class Administrator(Struct, frozen=True, eq=False):
         return key
 
     async def list_keys(self, after: str = "", limit: int = 1000) -> list[tuple[ApiKey, list[KeySecret]]]:
-        """Keys with their secrets, in the order of their names."""
+        """List keys with their secrets, sorted by name."""
         keys = await self.database.run(partial(sql.list_keys, after, limit), writes=False)
         secrets = await self.database.run(partial(sql.list_secrets, [key.id for key in keys]), writes=False)
         return [(key, secrets[key.id]) for key in keys]
@@ -194,13 +194,13 @@ def _check_name(name: str) -> None:
         raise AdministrationError("bad_name", message)
     if _RESERVED.fullmatch(name):
         raise AdministrationError(
-            "bad_name", f"{name!r} is reserved for keys of the configuration: choose another name"
+            "bad_name", f"{name!r} is reserved for keys in the configuration: choose another name"
         )
 
 
 def _check_end(key: ApiKey, now: int) -> None:
     if key.expires is not None and key.expires <= now:
-        raise AdministrationError("bad_expiry", "the key would have expired already")
+        raise AdministrationError("bad_expiry", "the expiry is in the past")
 
 
 def _read_end(value: datetime) -> int:
@@ -221,12 +221,12 @@ _LIMITS = {
     "usd_per_day": "nano_usd_per_day",
     "usd_per_month": "nano_usd_per_month",
 }
-"""The limits by their public names, and the fields of `KeyLimits`."""
+"""Public names of the limits, and their fields in `KeyLimits`."""
 _POLICY = ("models", "upstreams", "mcp_servers", "unknown_price")
 
 
 def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
-    """The fields of a key that change."""
+    """Return the fields of a key that change."""
     found: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     limits: dict[str, Any] = {}
@@ -250,7 +250,7 @@ def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
 
 
 def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, Any]:
-    """A key for people and programs, without what could prove it."""
+    """Describe a key for people and programs, without its secrets."""
     policy = key.policy
     limits = {name: _limit(policy.limits, name) for name in _LIMITS}
     described = {
@@ -278,7 +278,7 @@ def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, An
 
 
 def describe_limits(tokens: int, nano_usd: int) -> dict[str, Any]:
-    """Amounts that count towards limits."""
+    """Describe amounts that count toward limits."""
     return {"tokens": tokens, "usd": nano_usd / NANO}
 
 
@@ -288,7 +288,7 @@ def _limit(limits: KeyLimits, name: str) -> float | int | None:
 
 
 def format_time(milliseconds: int | None) -> str | None:
-    """RFC 3339, in UTC."""
+    """Format a time as RFC 3339, in UTC."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

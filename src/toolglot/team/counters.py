@@ -1,9 +1,9 @@
-"""Counts of each key: rates, requests at once, and what its budgets have left.
+"""Counters of each key: rates, concurrent requests and remaining budgets.
 
-A request reserves what it may need before an upstream is called (`reserve`), and settles what it has used when it ends
-(`settle`). A hold counts as used meanwhile, so that many requests at once cannot spend the same rest of a budget. A
-request that does not fit into the rest of a budget holds all of the rest; it is refused once nothing is left. So a
-budget is exceeded at most by what was in flight.
+A request reserves its maximum usage before an upstream is called (`reserve`), and settles its actual usage when it ends
+(`settle`). Until then, the hold counts as used, so concurrent requests cannot spend the same remainder of a budget. A
+request that needs more than the remainder holds all of it; when nothing is left, requests are refused. So a budget can
+be exceeded only by the requests in flight.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from toolglot.team.keys import KeyLimits
 from toolglot.team.limits import MINUTE, day_of, end_of, month_of, next_arrival
 
 BUSY_SECONDS = 1.0
-"""Seconds after which a key with too many requests at once should try again."""
+"""`retry-after` in seconds for a key with too many concurrent requests."""
 
 
 class Demand(Struct, frozen=True):
-    """What a request may need."""
+    """Maximum usage of a request."""
 
     key: str
     limits: KeyLimits
     tokens: int
     nano_usd: int
-    """0 for a model that costs nothing: it may be used when the budget is spent."""
+    """0 for a free model, which stays available when the budget is spent."""
 
 
 class Exceeded(Struct, frozen=True):
-    """The limit that a request does not fit into."""
+    """A limit that a request would exceed."""
 
     limit: str
-    """Its name in `KeyLimits`."""
+    """The name of the limit in `KeyLimits`."""
     amount: int
     retry_after: float
     renews: float | None = None
-    """When its window ends (Unix seconds); None for rates."""
+    """End of the budget's window (Unix seconds); None for rates."""
 
 
 class Hold(Struct, eq=False):
-    """What a request has reserved."""
+    """Reservation of a request."""
 
     demand: Demand
     windows: tuple[str, str]
@@ -64,11 +64,13 @@ class _Window(Struct, gc=False):
     held_tokens: int = 0
     held_nano_usd: int = 0
     unsaved_tokens: int = 0
-    """Settled, and not in the database yet."""
+    """Settled tokens that are not in the database yet."""
     unsaved_nano_usd: int = 0
 
 
-class _KeyCounts(Struct):
+class KeyCounts(Struct):
+    """Counts of one key."""
+
     requests: float = 0.0
     """Theoretical arrival time of the next request."""
     tokens: float = 0.0
@@ -79,11 +81,24 @@ class _KeyCounts(Struct):
         found = self.windows.get(name)
         if found is None:
             found = self.windows[name] = _Window()
-            # The windows before are over, except for requests that still hold something of them.
+            # Earlier windows have ended, but running requests may still hold amounts in them.
             for other in [each for each in self.windows if len(each) == len(name) and each < name]:
                 if not (self.windows[other].held_tokens or self.windows[other].held_nano_usd):
                     del self.windows[other]
         return found
+
+    def settle(self, hold: Hold, used: Spent) -> None:
+        self.in_flight -= 1
+        if (rate := hold.demand.limits.tokens_per_minute) is not None:
+            self.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
+        for index, name in enumerate(hold.windows):
+            window = self.window(name)
+            window.held_tokens -= hold.tokens[index]
+            window.held_nano_usd -= hold.nano_usd[index]
+            window.tokens += used.tokens
+            window.nano_usd += used.nano_usd
+            window.unsaved_tokens += used.tokens
+            window.unsaved_nano_usd += used.nano_usd
 
 
 _BUDGETS = (("tokens_per_day", "nano_usd_per_day"), ("tokens_per_month", "nano_usd_per_month"))
@@ -93,7 +108,7 @@ class LocalCounters:
     """The counters of one process, in memory. Times are Unix seconds."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, _KeyCounts] = {}
+        self._keys: dict[str, KeyCounts] = {}
         self._active: set[str] = set()
 
     def knows(self, key: str) -> bool:
@@ -101,17 +116,16 @@ class LocalCounters:
         return key in self._keys
 
     def load(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Set what a key had spent in each window before this process knew it."""
+        """Set the amounts that a key spent in each window before this process loaded it."""
         if key in self._keys:
             return
-        counts = self._keys[key] = _KeyCounts()
+        counts = self._keys[key] = KeyCounts()
         for name, amounts in spent.items():
             window = counts.window(name)
             window.tokens, window.nano_usd = amounts
 
     def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Replace a key's spend by that of the database, which has the spend of all gateways, and add what is not saved
-        yet."""
+        """Set a key's spend to the sum in the database, which covers all gateways, plus the unsaved amounts."""
         counts = self._keys.get(key)
         for name, amounts in spent.items():
             if counts is not None and (window := counts.windows.get(name)) is not None:
@@ -119,13 +133,20 @@ class LocalCounters:
                 window.nano_usd = amounts.nano_usd + window.unsaved_nano_usd
 
     def saved(self, key: str, window: str, tokens: int, nano_usd: int) -> None:
-        """Note that so much of what was settled is in the database now."""
+        """Record that this part of the settled amounts is now in the database."""
         if (counts := self._keys.get(key)) is not None and (found := counts.windows.get(window)) is not None:
             found.unsaved_tokens -= tokens
             found.unsaved_nano_usd -= nano_usd
 
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def forget_idle(self) -> None:
+        """Forget the keys without requests. Their spend is loaded again."""
+        self._keys = {key: counts for key, counts in self._keys.items() if counts.in_flight}
+
     def take_active(self) -> list[str]:
-        """The keys with requests since the last call."""
+        """Return the keys that had requests since the last call."""
         active, self._active = list(self._active), set()
         return active
 
@@ -133,7 +154,7 @@ class LocalCounters:
         """Check all limits, then reserve from all of them."""
         counts = self._keys.get(demand.key)
         if counts is None:
-            counts = self._keys[demand.key] = _KeyCounts()
+            counts = self._keys[demand.key] = KeyCounts()
         self._active.add(demand.key)
         limits = demand.limits
         if limits.concurrent_requests is not None and counts.in_flight >= limits.concurrent_requests:
@@ -146,7 +167,7 @@ class LocalCounters:
             requests = checked
         minute_tokens = 0
         if limits.tokens_per_minute is not None:
-            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # else it would never fit
+            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # otherwise it would never fit
             checked = _check_rate(counts.tokens, now, minute_tokens, "tokens_per_minute", limits.tokens_per_minute)
             if isinstance(checked, Exceeded):
                 return checked
@@ -157,10 +178,10 @@ class LocalCounters:
         for name, window, (of_tokens, of_money) in zip(names, windows, _BUDGETS, strict=True):
             in_tokens = _fit(window.tokens + window.held_tokens, demand.tokens, getattr(limits, of_tokens))
             if in_tokens is None:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             in_money = _fit(window.nano_usd + window.held_nano_usd, demand.nano_usd, getattr(limits, of_money))
             if in_money is None:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
             held.append((in_tokens, in_money))
         counts.in_flight += 1
         if limits.requests_per_minute is not None:
@@ -174,40 +195,27 @@ class LocalCounters:
         return Hold(demand, names, minute_tokens, (day_tokens, month_tokens), (day_money, month_money))
 
     def check(self, hold: Hold, used: Spent, *, costs_money: bool, now: float) -> Exceeded | None:
-        """Check before another call of the same request, which has used so much already."""
+        """Check the limits before another call of the same request. `used` is its usage so far."""
         counts = self._keys[hold.demand.key]
         limits = hold.demand.limits
         for index, (name, (of_tokens, of_money)) in enumerate(zip(hold.windows, _BUDGETS, strict=True)):
             window = counts.window(name)
             tokens = window.tokens + window.held_tokens - hold.tokens[index] + used.tokens
             if (most := getattr(limits, of_tokens)) is not None and tokens >= most:
-                return _exceeded_budget(of_tokens, limits, name, now)
+                return exceeded_budget(of_tokens, limits, name, now)
             money = window.nano_usd + window.held_nano_usd - hold.nano_usd[index] + used.nano_usd
             if costs_money and (most := getattr(limits, of_money)) is not None and money >= most:
-                return _exceeded_budget(of_money, limits, name, now)
+                return exceeded_budget(of_money, limits, name, now)
         return None
 
     def settle(self, hold: Hold, used: Spent) -> None:
-        """Replace a hold by what was used, in the windows of the reservation. A second call does nothing."""
-        if hold.is_settled:
-            return
-        hold.is_settled = True
-        demand = hold.demand
-        counts = self._keys[demand.key]
-        counts.in_flight -= 1
-        if (rate := demand.limits.tokens_per_minute) is not None:
-            counts.tokens += (used.tokens - hold.minute_tokens) * MINUTE / rate
-        for index, name in enumerate(hold.windows):
-            window = counts.window(name)
-            window.held_tokens -= hold.tokens[index]
-            window.held_nano_usd -= hold.nano_usd[index]
-            window.tokens += used.tokens
-            window.nano_usd += used.nano_usd
-            window.unsaved_tokens += used.tokens
-            window.unsaved_nano_usd += used.nano_usd
+        """Replace a hold with the actual usage, in the windows of the reservation. A second call does nothing."""
+        if not hold.is_settled:
+            hold.is_settled = True
+            self._keys[hold.demand.key].settle(hold, used)
 
     def spent(self, key: str, window: str) -> Spent:
-        """What is spent and held in a window."""
+        """Return the spent and held amounts in a window."""
         counts = self._keys.get(key)
         found = None if counts is None else counts.windows.get(window)
         if found is None:
@@ -224,7 +232,7 @@ def _check_rate(arrival: float, now: float, amount: int, name: str, per_minute: 
 
 
 def _fit(used: int, wanted: int, budget: int | None) -> int | None:
-    """How much of what is wanted a budget holds; None if nothing is left. Without a budget, nothing has to be held."""
+    """Return the part of `wanted` that fits the budget; None if nothing is left. Without a budget, it is 0."""
     if budget is None:
         return 0
     if wanted == 0:
@@ -233,6 +241,7 @@ def _fit(used: int, wanted: int, budget: int | None) -> int | None:
     return None if left <= 0 else min(wanted, left)
 
 
-def _exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+def exceeded_budget(name: str, limits: KeyLimits, window: str, now: float) -> Exceeded:
+    """Describe a budget that is spent."""
     renews = end_of(window)
     return Exceeded(name, getattr(limits, name), max(renews - now, 1.0), renews)

@@ -11,13 +11,14 @@ from typing import Protocol, TypeVar
 
 from toolglot.store import StoreError
 from toolglot.store.failures import run_as_store_call
+from toolglot.store.schema import retry_while_busy
 from toolglot.store.worker import StoreWorker
 from toolglot.team.sql import NewerSchemaError, Operation, migrate
 
 T = TypeVar("T")
 
 PATIENCE = 2.0
-"""Seconds that a call waits while another process writes."""
+"""Seconds that a call waits for another process to finish writing."""
 _APPLICATION_ID = 0x7467746D  # "tgtm": distinguishes a team database from other SQLite files
 
 
@@ -25,14 +26,14 @@ class TeamDatabase(Protocol):
     """Every method may raise `StoreError`."""
 
     async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
-        """Run an operation in a transaction. It is begun again if another process was in the way."""
+        """Run an operation in a transaction. It starts again after a conflict with another process."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SqliteDatabase:
-    """A database in a file, which several processes of one machine may share."""
+    """A database file that several processes on one machine can share."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
@@ -67,11 +68,12 @@ def _open(path: str) -> sqlite3.Connection:
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        # In this order: a process that opens a new file at the same time sets the id before it makes tables.
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
         if tables and application != _APPLICATION_ID:
             raise StoreError("foreign", "the file is an SQLite database of another program")
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         try:

@@ -1,13 +1,12 @@
-"""What keys have used: written to a spool file at once, and to the database every second.
+"""Usage of keys: written to a spool file immediately, and to the database every second.
 
 A row is in the spool before its client gets the end of the answer. The file survives the process, so a killed gateway
-loses nothing that it has answered: its next start, or another gateway on the machine, saves what is left. A row that is
-saved twice counts once.
+loses no usage of finished answers: its next start, or another gateway on the machine, saves the remaining rows. A row
+that is saved twice counts once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import logging
@@ -18,24 +17,28 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
 from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.background import repeat
 from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import TeamDatabase
 from toolglot.team.limits import day_of
 from toolglot.team.sql import UsageRow
 
+if TYPE_CHECKING:
+    from toolglot.team.shared_counters import SharedCounters
+
 log = logging.getLogger("toolglot.server")
 
 FLUSH_SECONDS = 1.0
 ADOPT_EVERY = 30
-"""Flushes after which spool files of other processes that have ended are looked for."""
+"""Number of flushes between searches for spool files of ended processes."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Size of a spool file after which the next one is begun."""
+"""Size at which a spool file is rotated."""
 BATCH = 1000
 _SUFFIX = ".usage"
 
@@ -44,7 +47,7 @@ _decoder = msgspec.json.Decoder(UsageRow)
 
 
 class Spool:
-    """A file of rows, locked by this process while it lives."""
+    """A file of usage rows. The process holds a lock on it until it ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,7 +71,7 @@ class Spool:
             file.close()
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Append rows, all or none. They are out of this process when this returns. Raises `OSError`."""
+        """Append all rows or none. They survive the process once this returns. Raises `OSError`."""
         data = b"".join(b"%b\n" % _encoder.encode(row) for row in rows)
         written = self._file.write(data) or 0
         if written < len(data):  # a part of a row would also spoil the next one
@@ -77,12 +80,12 @@ class Spool:
         self.size += len(data)
 
     def clear(self) -> None:
-        """Forget all rows: they are saved."""
+        """Remove all rows, which are saved in the database."""
         self._file.truncate(0)
         self.size = 0
 
     def rotate(self) -> IO[bytes]:
-        """Begin another file. Returns the one before, for `drop` once its rows are saved. Raises `OSError`."""
+        """Start a new file. Returns the previous one, for `drop` once its rows are saved. Raises `OSError`."""
         opened = self._open()
         before, self._file, self.size = self._file, opened, 0
         return before
@@ -96,14 +99,14 @@ class Spool:
             file.close()
 
     def close(self) -> None:
-        """Remove the file if it is empty. Otherwise the next process saves its rows."""
+        """Close the file, and remove it if it is empty. Otherwise the next process saves its rows."""
         if self.size == 0:
             self.drop(self._file)
         else:
             self._file.close()
 
     def adopt(self) -> Iterator[tuple[Path, list[UsageRow]]]:
-        """Rows of processes that have ended. The caller saves them and removes the file."""
+        """Yield the files and rows of ended processes. The caller saves the rows and removes the file."""
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
                 with path.open("rb") as file:
@@ -125,7 +128,7 @@ def _name_of(folder: Path, file: IO[bytes]) -> Path | None:
 
 
 def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
-    """Decode the rows of a file. The last one may be incomplete: then its client got no answer."""
+    """Decode the rows of a file. The last row may be incomplete; its client got no complete answer."""
     for line in data.splitlines():
         try:
             yield _decoder.decode(line)
@@ -133,55 +136,61 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
             log.warning("%s has an incomplete row, which is dropped", path)
 
 
+async def read_spent(database: TeamDatabase, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
+    """Read what some keys have spent on a day and in its month, with all gateways. Raises `StoreError`."""
+    found = await database.run(partial(sql.spent, keys, day), writes=False)
+    return {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
+
+
 class Ledger:
-    """Takes rows at once, and saves them in the background."""
+    """Records usage immediately, and saves it to the database in the background."""
 
     def __init__(
-        self, database: TeamDatabase, counters: LocalCounters, folder: Path, now: Callable[[], float] = time
+        self,
+        database: TeamDatabase,
+        counters: LocalCounters,
+        folder: Path,
+        now: Callable[[], float] = time,
+        shared: SharedCounters | None = None,
     ) -> None:
         self._database = database
         self._now = now
         self._counters = counters
+        self._shared = shared
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
-        self._is_failing = False
+        self._rounds = 0
 
     def add(self, rows: Sequence[UsageRow]) -> None:
-        """Take rows of one answer. They are safe when this returns, unless the disk fails."""
+        """Record the rows of one answer. They are on disk when this returns, unless the disk fails."""
         try:
             self._spool.write(rows)
         except OSError as error:
-            log.error("usage cannot be written to disk, and is lost if this process is killed: %s", error.strerror)
+            log.error("usage cannot be written to disk and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
 
     async def run(self) -> None:
-        """Save what comes in until cancelled."""
-        rounds = 0
-        while True:
-            try:
-                if rounds % ADOPT_EVERY == 0:
-                    await self.adopt()
-                await self.flush()
-                if self._is_failing:
-                    log.info("usage is saved to the team database again")
-                self._is_failing = False
-            except (StoreError, OSError) as error:
-                if not self._is_failing:
-                    log.warning("usage cannot be saved now, and waits: %s", error)
-                self._is_failing = True
-            rounds += 1
-            await asyncio.sleep(FLUSH_SECONDS)
+        """Save new rows until cancelled."""
+        failing = "usage cannot be saved to the team database now; retrying"
+        working = "usage is saved to the team database again"
+        await repeat(self._save, FLUSH_SECONDS, failing=failing, working=working)
+
+    async def _save(self) -> None:
+        """Save the rows of this process, and now and then those of processes that have ended."""
+        rounds, self._rounds = self._rounds, self._rounds + 1
+        if rounds % ADOPT_EVERY == 0:
+            await self.adopt()
+        await self.flush()
 
     async def flush(self) -> None:
-        """Save all rows, and read back what the keys have spent with all gateways. Raises `StoreError`, or `OSError` if
-        the spool fails."""
+        """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`, or `OSError` for the spool."""
         rows, self._pending = self._pending, []
         before = self._begin_file() if self._spool.size > MOST_BYTES else None
         try:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
         except BaseException:
-            self._pending = rows + self._pending  # what is saved already counts once
+            self._pending = rows + self._pending  # rows that were saved already count once
             raise
         for row in rows:
             for window in (row.day, row.day[:7]):
@@ -202,33 +211,32 @@ class Ledger:
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
+        if self._shared is not None:
+            keys = list({*keys, *self._shared.take_active()})
         for start in range(0, len(keys), sql.MOST_ROWS):
-            some = keys[start : start + sql.MOST_ROWS]
-            spent = await self._database.run(partial(sql.spent, some, day), writes=False)
-            for key, (of_day, of_month) in spent.items():
-                self._counters.rebase(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
+            for key, spent in (await read_spent(self._database, keys[start : start + sql.MOST_ROWS], day)).items():
+                self._counters.rebase(key, spent)
+                if self._shared is not None:
+                    await self._shared.rebase(key, spent)
 
     async def load(self, key: str) -> None:
-        """Load what a key has spent, before its first request. Raises `StoreError`."""
-        day = day_of(self._now())
-        spent = await self._database.run(partial(sql.spent, [key], day), writes=False)
-        of_day, of_month = spent[key]
-        self._counters.load(key, {day: Spent(*of_day), day[:7]: Spent(*of_month)})
+        """Load a key's spend before its first request. Raises `StoreError`."""
+        self._counters.load(key, (await read_spent(self._database, [key], day_of(self._now())))[key])
 
     async def adopt(self) -> None:
-        """Save what processes have left that ended suddenly. Raises `StoreError`."""
+        """Save the rows of processes that ended abnormally. Raises `StoreError`."""
         for path, rows in self._spool.adopt():
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
             if rows:
-                log.info("saved the usage of %d answers of a gateway that ended suddenly", len(rows))
+                log.info("saved the usage of %d answers of a gateway that ended abnormally", len(rows))
 
     async def close(self) -> None:
         try:
             await self.flush()
         except (StoreError, OSError) as error:
-            log.warning("usage is saved when a gateway starts the next time: %s", error)
+            log.warning("usage is kept on disk until a gateway starts again: %s", error)
         try:
             self._spool.close()
         except OSError as error:

@@ -31,11 +31,11 @@ _NAME = re.compile(r"[^\x00-\x20\x7f,;]{1,200}")
 
 
 class PeopleError(Exception):
-    """A person cannot be signed in. The message is for that person."""
+    """Sign-in failed. The message is for the person who signs in."""
 
 
 class SignIn(Struct, frozen=True):
-    """A sign-in that has begun: what the browser keeps until it comes back."""
+    """A pending sign-in: the values that the browser holds until it returns."""
 
     state: str
     nonce: str
@@ -43,7 +43,7 @@ class SignIn(Struct, frozen=True):
 
 
 class ProviderAddresses(Struct, frozen=True):
-    """The part of a provider's metadata that is needed (`/.well-known/openid-configuration`)."""
+    """Endpoints from a provider's metadata (`/.well-known/openid-configuration`)."""
 
     issuer: str
     authorization_endpoint: str
@@ -54,7 +54,7 @@ _addresses = msgspec.json.Decoder(ProviderAddresses)
 
 
 def role_of(groups: Collection[str], admin_groups: Collection[str], viewer_groups: Collection[str]) -> Role | None:
-    """The role of a person in these groups. None without one: nobody is let in by default."""
+    """Return the role of a person in these groups. None means no access."""
     if not set(groups).isdisjoint(admin_groups):
         return "admin"
     return "viewer" if not set(groups).isdisjoint(viewer_groups) else None
@@ -64,7 +64,7 @@ def role_of(groups: Collection[str], admin_groups: Collection[str], viewer_group
 
 
 def is_trusted_peer(peer: str | None, trusted: Iterable[str]) -> bool:
-    """Whether a connection comes from one of these addresses or networks."""
+    """Whether the peer has one of these addresses, or is in one of these networks."""
     try:
         address = ip_address(peer or "")
     except ValueError:
@@ -74,8 +74,11 @@ def is_trusted_peer(peer: str | None, trusted: Iterable[str]) -> bool:
 
 
 def name_in_header(headers: Mapping[str, str], header: str, secret_header: str, secret: str) -> str | None:
-    """The name that a proxy sends. None if the secret is missing or wrong, or if a header has a twin with underscores,
-    which some servers treat as the same header (CVE-2025-64484)."""
+    """Return the name that a proxy sends.
+
+    None if the secret is missing or wrong, or if a second header differs only in underscores: some servers treat both
+    as the same header (CVE-2025-64484).
+    """
     names = {header, secret_header}
     if any("_" in name and name.replace("_", "-") in names for name in headers):
         return None
@@ -107,7 +110,7 @@ def decode_addresses(data: bytes, issuer: str) -> ProviderAddresses:
 def authorization_url(
     addresses: ProviderAddresses, client_id: str, redirect_url: str, scope: str, begun: SignIn
 ) -> str:
-    """Where the browser is sent to sign in."""
+    """Build the URL at which the browser signs in."""
     query = {
         "response_type": "code",
         "client_id": client_id,
@@ -123,7 +126,7 @@ def authorization_url(
 
 
 def token_request(code: str, client_id: str, client_secret: str, redirect_url: str, begun: SignIn) -> bytes:
-    """The body of the request that exchanges the code for tokens."""
+    """Encode the request body that exchanges the code for tokens."""
     fields = {
         "grant_type": "authorization_code",
         "code": code,
@@ -148,7 +151,7 @@ def read_claims(data: bytes, *, issuer: str, client_id: str, nonce: str, now: fl
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     if str(claims.get("iss", "")).rstrip("/") != issuer.rstrip("/"):
-        raise PeopleError("the ID token is of another issuer")
+        raise PeopleError("the ID token is from another issuer")
     if client_id not in audiences or (len(audiences) > 1 and claims.get("azp") != client_id):
         raise PeopleError("the ID token is for another client")
     expires = claims.get("exp")
@@ -160,7 +163,7 @@ def read_claims(data: bytes, *, issuer: str, client_id: str, nonce: str, now: fl
 
 
 def name_in_claims(claims: Mapping[str, Any]) -> str:
-    """The name of a person for the audit log. An address counts only if the provider has verified it."""
+    """Return the name of a person for the audit log. An email address counts only if the provider has verified it."""
     email = claims.get("email") if claims.get("email_verified") is not False else None
     for value in (email, claims.get("preferred_username"), claims.get("sub")):
         if isinstance(value, str) and _NAME.fullmatch(value):

@@ -1,8 +1,9 @@
-"""What is done in the database, as operations: generators that yield statements and are resumed with their rows.
+"""Database operations: generators that yield statements and receive their rows.
 
-An operation does no I/O, so the same one runs on SQLite and on PostgreSQL (`TeamDatabase`). It runs in one transaction,
-and may be run again if that fails. Statements use `$1` for parameters and only what both databases share: no `now()`,
-no `FOR UPDATE`, no casts, no JSON operators. `sum` returns other types in PostgreSQL, so sums are converted.
+An operation does no I/O, so it runs on both SQLite and PostgreSQL (`TeamDatabase`). It runs in one transaction, and may
+run again if the transaction fails. Statements use `$1` for parameters and only SQL that both databases accept: no
+`now()`, no `FOR UPDATE`, no casts, no JSON operators. `sum` returns a different type in PostgreSQL, so sums are
+converted.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ Operation: TypeAlias = Generator[Statement, list[Row], T]
 _KEY = "id, name, owner, team, tags, policy, status, created, created_by, expires, last_used, version"
 _SECRET = "hash, key_id, prefix, created, not_after"
 MOST_ROWS = 50
-"""Rows of one statement: databases limit its parameters."""
+"""Maximum number of rows in one statement, because databases limit its parameters."""
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One administrative act."""
+    """An audit log entry for one administrative action."""
 
     seq: int = 0
     at: int
@@ -47,7 +48,7 @@ class FoundKey(Struct, frozen=True):
 
 
 class NewerSchemaError(Exception):
-    """A later version of this program has changed the database in a way that this one cannot work with."""
+    """A later version of toolglot has changed the database, and this version cannot work with it."""
 
 
 class NameTakenError(Exception):
@@ -58,7 +59,7 @@ class NameTakenError(Exception):
 
 
 def migrate() -> Operation[None]:
-    """Bring the tables to this version."""
+    """Upgrade the tables to this version."""
     yield "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)", ()
     rows = yield "SELECT name, value FROM meta WHERE name IN ('schema_version', 'readable_from')", ()
     found = {str(name): int(value) for name, value in rows}
@@ -111,7 +112,7 @@ def _next(counter: str) -> Operation[int]:
 
 
 def key_version() -> Operation[int]:
-    """The version of the newest change of any key."""
+    """Return the version of the latest change of any key."""
     rows = yield "SELECT value FROM meta WHERE name = 'key_version'", ()
     return int(rows[0][0])
 
@@ -149,7 +150,7 @@ def _insert_secret(secret: KeySecret) -> Operation[None]:
 
 
 def list_keys(after: str = "", limit: int = 1000) -> Operation[list[ApiKey]]:
-    """Some keys in the order of their names, beginning after this name."""
+    """List keys sorted by name, starting after this name."""
     rows = yield f"SELECT {_KEY} FROM keys WHERE name > $1 ORDER BY name LIMIT $2", (after, limit)
     return [_decode_key(row) for row in rows]
 
@@ -161,7 +162,7 @@ def find_key(name: str) -> Operation[ApiKey | None]:
 
 
 def list_secrets(key_ids: Sequence[str]) -> Operation[dict[str, list[KeySecret]]]:
-    """The secrets of these keys, the oldest first."""
+    """List the secrets of these keys, oldest first."""
     found: dict[str, list[KeySecret]] = {key: [] for key in key_ids}
     for start in range(0, len(key_ids), MOST_ROWS):
         some = key_ids[start : start + MOST_ROWS]
@@ -184,7 +185,7 @@ def find_by_hash(digest: str) -> Operation[FoundKey | None]:
 
 
 def changed_keys(after: int) -> Operation[tuple[int, list[str]]]:
-    """The version of the newest change, and the ids of the keys that have changed after this version."""
+    """Return the version of the latest change, and the ids of the keys that changed after this version."""
     rows = yield "SELECT id, version FROM keys WHERE version > $1", (after,)
     return max((int(row[1]) for row in rows), default=after), [row[0] for row in rows]
 
@@ -251,7 +252,7 @@ def touch_keys(used: Iterable[tuple[str, int]]) -> Operation[None]:
 
 
 def begin_session(digest: str, name: str, role: str, at: int, ends: int) -> Operation[None]:
-    """Save a session, and remove those that have ended."""
+    """Save a session, and delete expired sessions."""
     yield "DELETE FROM sessions WHERE ends <= $1", (at,)
     yield (
         "INSERT INTO sessions (hash, name, role, created, ends) VALUES ($1, $2, $3, $4, $5)",
@@ -261,7 +262,7 @@ def begin_session(digest: str, name: str, role: str, at: int, ends: int) -> Oper
 
 
 def find_session(digest: str, now: int) -> Operation[tuple[str, str] | None]:
-    """The name and the role of the person whose session this is; None if it has ended."""
+    """Return the name and role of the person who owns a session; None if it has expired."""
     rows = yield "SELECT name, role FROM sessions WHERE hash = $1 AND ends > $2", (digest, now)
     return (rows[0][0], rows[0][1]) if rows else None
 
@@ -283,7 +284,7 @@ def _log(at: int, actor: str, action: str, what: str, before: object, after: obj
 
 
 def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[AuditEntry]]:
-    """Entries of the audit log, the newest first."""
+    """List entries of the audit log, newest first."""
     rows = yield (
         "SELECT seq, at, actor, action, object, before, after FROM audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2",
         (2**62 if before is None else before, limit),
@@ -303,14 +304,14 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """What one answer of a model has used. The token counts do not overlap."""
+    """Usage of one model answer. The token counts do not overlap."""
 
     request_id: str
     attempt: int
     key_id: str
     at: int
     day: str
-    """The day whose budget pays, in UTC: that of the reservation."""
+    """The day of the reservation (UTC), whose budget the answer counts toward."""
     upstream: str
     model: str
     fresh_tokens: Count = 0
@@ -321,7 +322,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     nano_usd: Count | None = None
     """None if the price is unknown."""
     estimated: bool = False
-    """The upstream reported no counts: the answer was cut off, or it counts nothing."""
+    """The counts are estimates: the answer was cut off, or the upstream reports no counts."""
 
     @property
     def tokens(self) -> int:
@@ -352,7 +353,7 @@ def _usage_values(row: UsageRow) -> tuple[Any, ...]:
 
 
 def _amounts(row: UsageRow) -> tuple[int, ...]:
-    """The columns of `_SUMS` for one row."""
+    """Return the columns of `_SUMS` for one row."""
     return (
         1,
         row.fresh_tokens,
@@ -367,8 +368,10 @@ def _amounts(row: UsageRow) -> tuple[int, ...]:
 
 
 def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
-    """Save rows, add them to the sums, and note when their keys were used. A row that is there already changes nothing.
-    Returns the number of new rows."""
+    """Save rows, add them to the sums, and record when their keys were used.
+
+    A row that exists already changes nothing. Returns the number of new rows.
+    """
     added: list[UsageRow] = []
     width = len(UsageRow.__struct_fields__)
     for start in range(0, len(rows), MOST_ROWS):
@@ -393,7 +396,7 @@ def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
         used[row.key_id] = max(row.at, used.get(row.key_id, 0))
     names, plus = ", ".join(_SUMS), ", ".join(f"{name} = spend.{name} + excluded.{name}" for name in _SUMS)
     places = ", ".join(f"${number}" for number in range(1, 5 + len(_SUMS)))
-    for key, cell in sorted(sums.items()):  # in order, so that two writers cannot wait for each other
+    for key, cell in sorted(sums.items()):  # in sorted order, so that two writers cannot deadlock
         yield (
             f"INSERT INTO spend (day, key_id, upstream, model, {names}) VALUES ({places}) "
             f"ON CONFLICT (day, key_id, upstream, model) DO UPDATE SET {plus}",
@@ -404,7 +407,7 @@ def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
 
 
 def spent(key_ids: Sequence[str], day: str) -> Operation[dict[str, tuple[tuple[int, int], tuple[int, int]]]]:
-    """What at most `MOST_ROWS` keys have spent on this day and in its month: tokens and nano-USD of each."""
+    """Return the spend of up to `MOST_ROWS` keys on this day and in its month: tokens and nano-USD for each."""
     places = ", ".join(f"${number}" for number in range(3, len(key_ids) + 3))
     tokens = "fresh_tokens + cached_tokens + cache_write_tokens + cache_write_long_tokens + output_tokens"
     rows = yield (
@@ -419,7 +422,7 @@ def spent(key_ids: Sequence[str], day: str) -> Operation[dict[str, tuple[tuple[i
 
 
 class SpendRow(Struct, frozen=True, kw_only=True):
-    """Sums of a group of answers. A field by which they are not grouped is empty."""
+    """Sums over a group of answers. Fields that do not define the group are empty."""
 
     day: str = ""
     key: str = ""
@@ -444,7 +447,7 @@ GROUPS = {"day": "day", "key": "key_id", "upstream": "upstream", "model": "model
 
 
 def report_spend(since: str, until: str, by: Sequence[str], key: str | None = None) -> Operation[list[SpendRow]]:
-    """Sums of the days from `since` to `until`, grouped by some of `GROUPS`; of one key by name or id, or of all."""
+    """Sum the usage from `since` to `until`, grouped by fields of `GROUPS`. `key` selects one key by name or id."""
     sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
     condition, values = "day >= $1 AND day <= $2", [since, until]
     if key is not None:

@@ -173,7 +173,7 @@ def _allows_others(schema: Any) -> bool:
 
 
 def fits_type(value: Any, allowed: tuple[str, ...]) -> bool:
-    """Tell whether the value has one of the JSON types; 5.0 is an integer, as in JSON Schema."""
+    """Return whether the value has one of the JSON types; 5.0 is an integer, as in JSON Schema."""
     name = type_name(value)
     if name == "number" and "integer" in allowed and float(value).is_integer():
         return True

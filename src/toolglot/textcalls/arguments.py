@@ -151,7 +151,7 @@ def _closers_at_line_ends(closers: tuple[str, ...]) -> MarkSet | None:
 
 
 def holds_another_call(opened: OpenedCall, text: str) -> bool:
-    """Tell whether a text contains marks of calls, or the head of another envelope. A string of broken JSON that
+    """Return whether a text contains marks of calls, or the head of another envelope. A string of broken JSON that
     contains them may have lost its end: the rest would be another call."""
     return _envelope_heads(opened.call, opened.followers, tuple(opened.tools)).search(text) is not None
 
@@ -168,21 +168,21 @@ def _envelope_heads(call: CallSyntax, followers: tuple[str, ...], tools: tuple[s
 
 
 def is_balanced(text: str) -> bool:
-    """Tell whether as many brackets close as open, which is the best sign that broken JSON was not cut."""
+    """Return whether as many brackets close as open, which is the best sign that broken JSON was not cut."""
     return text.count("{") == text.count("}") and text.count("[") == text.count("]")
 
 
 def is_cut_off(how: str) -> bool:
-    """Tell whether a repair added text that the model may not have written. Then more may be missing."""
+    """Return whether a repair added text that the model may not have written. Then more may be missing."""
     return any(damage in how for damage in ("missing end quote", "missing brackets"))
 
 
 def has_no_parameters(schema: Any) -> bool:
-    """Tell whether a tool declares no parameters, so that a call without arguments is complete."""
+    """Return whether a tool declares no parameters, so that a call without arguments is complete."""
     return isinstance(schema, dict) and not schema.get("properties") and not schema.get("required")
 
 
 def lacks_required(schema: Any, given: Container[str]) -> bool:
-    """Tell whether required parameters are missing."""
+    """Return whether required parameters are missing."""
     required = schema.get("required") if isinstance(schema, dict) else None
     return isinstance(required, list) and any(key not in given for key in required)

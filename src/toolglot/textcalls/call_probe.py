@@ -74,7 +74,7 @@ class CallProbe:
     def _probe_section(
         self, text: str, at: int, *, last: bool, refused: Sequence[CallSyntax], depth: int
     ) -> ProbeOutcome:
-        """A section counts if a call, or another section, follows."""
+        """Probe for a section. It counts if a call or another section follows."""
         start, at = at, skip_space(text, at)
         if at - start > MAX_WAIT:
             return "no"

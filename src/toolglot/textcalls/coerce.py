@@ -56,7 +56,7 @@ def coerce_value(
 
 
 def is_plain_string(schema: Any) -> bool:
-    """Tell whether the value can only be a string, so that it may be passed on while it is being written."""
+    """Return whether the value can only be a string, so that it may be passed on while it is being written."""
     if allowed_types(schema) != ("string",):
         return False
     return not any(_has_enum(part.node) for branch in alternatives(schema) for part in all_of_parts(branch))

@@ -202,7 +202,7 @@ def _dump(value: Any) -> str:
 
 
 def _is_untouched(container: Any, left: dict[str, None] | int) -> bool:
-    """Tell whether only the bracket of the container was sent."""
+    """Return whether only the bracket of the container was sent."""
     return left == 0 if isinstance(left, int) else len(left) == len(container)
 
 

@@ -197,7 +197,7 @@ class EnvelopeBody:
         return self._other_value()
 
     def _key_is_tool_name(self) -> bool:
-        """Tell whether the key is a tool's name, so that its value can only be the arguments."""
+        """Return whether the key is a tool's name, so that its value can only be the arguments."""
         call, members = self._opened.call, self._members
         known = self._key in self._opened.tools and self._key not in call.name_keys and not call.weak
         nothing_else = not (members.name or members.others or members.arguments or members.quoted or members.id)
@@ -296,7 +296,7 @@ class EnvelopeBody:
         self._members.name = name
 
     def _close_object(self, text: str, start: int, end: int) -> int:
-        """An object has closed: a wrapper, or the envelope."""
+        """Handle the end of an object: a wrapper, or the envelope."""
         self._level -= 1
         if self._level:
             return end
@@ -309,7 +309,7 @@ class EnvelopeBody:
         return end
 
     def _next_envelope(self, text: str, at: int) -> int:
-        """After an envelope that is not in a list, look for another."""
+        """Look for another envelope after one that is not in a list."""
         found = _SEPARATOR.match(text, at)
         end = found.end() if found else at
         if end - at >= MAX_STRING:

@@ -148,7 +148,7 @@ class EnvelopeMembers:
 
     @property
     def loses_something(self) -> bool:
-        """Tell whether a value beside the arguments may be part of them."""
+        """Return whether a value beside the arguments may be part of them."""
         schema, call = self._opened.tools.get(self.name), self._opened.call
         empty = self.arguments is not None and self.arguments.is_empty
         return bool(classify_keys(self._others(), schema, call, given=True, empty=empty).problem)
@@ -193,12 +193,12 @@ class ExtraKeys(Struct, frozen=True):
 
 
 def is_schema_key(key: str, schema: Any) -> bool:
-    """Tell whether this key begins the declaration of a tool's parameters, which is not a call."""
+    """Return whether this key begins the declaration of a tool's parameters, which is not a call."""
     return key in SCHEMA_KEYS and isinstance(schema, dict) and key not in (known_keys(schema) or ())
 
 
 def may_wrap(key: str, call: CallSyntax) -> bool:
-    """Tell whether a call may be nested under this key. If nothing else marks it as a call, the key must do so."""
+    """Return whether a call may be nested under this key. If nothing else marks it as a call, the key must do so."""
     return key in WRAPPER_KEYS if call.weak else key not in call.argument_keys
 
 

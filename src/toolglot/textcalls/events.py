@@ -23,6 +23,7 @@ A call that is cut has no end. Nothing is ever withdrawn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -115,6 +116,19 @@ def _merge_key(event: CallEvent) -> tuple[Any, int]:
     return event[0], 0 if event[0] in ("text", "reasoning") else -1
 
 
+# A lone surrogate, which models write as an escape, cannot be encoded. Repaired arguments hold it as a character.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _escape_surrogates(text: str) -> str:
+    """Escape the lone surrogates in JSON text."""
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _replace_surrogates(text: str) -> str:
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 class EventSink:
     """Collects the events of a stretch of text and numbers the calls. `work` limits the cost of the answer."""
 
@@ -143,22 +157,22 @@ class EventSink:
         index = self.calls
         self.calls += 1
         if call_id:
-            self.events.append(("id", index, call_id))
-        self.events.append(("start", index, name))
+            self.events.append(("id", index, _replace_surrogates(call_id)))
+        self.events.append(("start", index, _replace_surrogates(name)))
         return index
 
     def arguments(self, index: int, fragment: str) -> None:
         if fragment:
-            self.events.append(("args", index, fragment))
+            self.events.append(("args", index, _escape_surrogates(fragment)))
 
     def repaired(self, index: int, raw: str, how: str) -> None:
-        self.events.append(("repaired", index, raw, how))
+        self.events.append(("repaired", index, _replace_surrogates(raw), how))
 
     def end(self, index: int) -> None:
         self.events.append(("end", index))
 
     def cut(self, index: int, why: str, raw: str) -> None:
-        self.events.append(("cut", index, why, raw))
+        self.events.append(("cut", index, _replace_surrogates(why), _replace_surrogates(raw)))
 
     def refused(self, mark: str) -> None:
         self.events.append(("refused", mark))

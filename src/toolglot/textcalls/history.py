@@ -117,7 +117,7 @@ class _HistoryReader:
         return _TurnResults(None, calls, self._called), list(behind)
 
     def _reads_the_same(self, candidate: Format, message: Message) -> bool:
-        """Tell whether the message has the same calls in this format as in the one that it was read in."""
+        """Return whether the message has the same calls in this format as in the one that it was read in."""
         if candidate is self._format:
             return True
         texts = [block.text for block in message.content if isinstance(block, Text)]
@@ -328,7 +328,7 @@ class _TurnResults:
         self.results[call.id] = replace(result, content=(*result.content, block))
 
     def _match(self, read: ReadResult) -> ToolCall | None:
-        """Return the call that a result belongs to: by id, by number, by name, else the first without a result."""
+        """Return the call that a result belongs to: by id, by number, by name, otherwise the first without a result."""
         ways = [("id", read.id), ("index", str(read.index)), ("name", read.name), *([] if read.name else [("any", "")])]
         for way in ways:
             queue = self._waiting.get(way)

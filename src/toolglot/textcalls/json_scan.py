@@ -385,8 +385,8 @@ class JsonScan:
         return min(closers.hold(text, at), end) if end == len(text) else end
 
     def _behind_break(self, closers: MarkSet, text: str, at: int) -> int:
-        """Return the position after the line break at `at` and the white space after it, if there is no closer; else
-        `at`."""
+        """Return the position after the line break at `at` and the white space after it, if there is no closer;
+        otherwise `at`."""
         space = _SPACE.match(text, at, at + MAX_BREAK)
         end = space.end() if space else at
         if end - at == MAX_BREAK:

@@ -89,7 +89,7 @@ class MarkSet:
         return found.end() if found else at
 
     def begins(self, text: str, at: int) -> bool:
-        """Tell whether the text from `at` on is the beginning of a mark, so that more text may complete it."""
+        """Return whether the text from `at` on is the beginning of a mark, so that more text may complete it."""
         return len(text) - at <= self._longest and text[at:] in self._prefixes
 
     def hold(self, text: str, at: int) -> int:
@@ -137,12 +137,12 @@ _TAG = re.compile(r"</?[a-z]+>")
 
 
 def looks_like_tag(mark: str) -> bool:
-    """Tell whether the mark looks like a markup tag, which an answer may contain."""
+    """Return whether the mark looks like a markup tag, which an answer may contain."""
     return _TAG.fullmatch(mark) is not None
 
 
 def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool, last: bool) -> bool | None:
-    """Tell whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
+    """Return whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
     answer or, if it is an end tag, at its end. None: more text is needed. `said`: part of the answer came before;
     `last`: the input ends here."""
     if not looks_like_tag(mark) or not said:
@@ -188,7 +188,7 @@ class ClosingMarks:
         self._unclosed.discard(mark)
 
     def takes_bracket(self, character: str) -> bool:
-        """Tell whether this is a surplus bracket."""
+        """Return whether this is a surplus bracket."""
         if not character or character not in "}]" or not self._brackets:
             return False
         self._brackets -= 1

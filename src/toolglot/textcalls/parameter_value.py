@@ -53,7 +53,7 @@ class ParameterValue:
 
     @property
     def is_scalar(self) -> bool:
-        """Tell whether it cannot be text, so that it contains no mark."""
+        """Return whether it cannot be text, so that it contains no mark."""
         return (
             self._typed is None
             and bool(allowed_types(self._schema))
@@ -62,7 +62,7 @@ class ParameterValue:
 
     @property
     def empty(self) -> bool:
-        """Tell whether nothing of the value has been read."""
+        """Return whether nothing of the value has been read."""
         return not self._begun and not self._tail
 
     def add(self, text: str) -> None:

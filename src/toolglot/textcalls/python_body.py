@@ -187,7 +187,7 @@ def _properties(schema: object) -> list[str]:
 
 
 def _begins_arguments(text: str, at: int) -> bool | None:
-    """Tell whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon to tell."""
+    """Return whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon."""
     begin = match_end(_SPACE, text, at)
     end = match_end(_KEY, text, begin)
     sign = match_end(_SPACE, text, end)

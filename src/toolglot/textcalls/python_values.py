@@ -49,7 +49,7 @@ def format_unexpected(text: str) -> str:
 
 
 def is_json_number(word: str) -> bool:
-    """Tell whether this is a JSON number that a JSON reader can hold: integers have no limit."""
+    """Return whether this is a JSON number that a JSON reader can hold: integers have no limit."""
     found = JSON_NUMBER.fullmatch(word)
     return found is not None and (word.lstrip("-").isdecimal() or isfinite(float(word)))
 

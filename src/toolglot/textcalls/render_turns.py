@@ -238,9 +238,8 @@ class TurnRenderer:
         return apart
 
     def _would_form_mark(self, end: str, beginning: str) -> bool:
-        """Tell whether a mark would arise between two adjacent texts. Marks inside one of the texts (the system prompt
-        may have some) do not count.
-        """
+        """Return whether a mark would arise between two adjacent texts. Marks inside one of the texts (the system
+        prompt may have some) do not count."""
         alone, also_alone, joined = (
             escape_marks(self._format, text, self._tools, again=True) for text in (end, beginning, f"{end}{beginning}")
         )
@@ -303,7 +302,7 @@ def _can_join(before: Text | Thinking, block: Text | Thinking) -> bool:
 
 
 def _is_plain(block: Text | Thinking) -> bool:
-    """Tell whether a block is only text. Reasoning may be bound to a signature, even if its note does not show one."""
+    """Return whether a block is only text. Reasoning may be bound to a signature that its note does not show."""
     if isinstance(block, Thinking):
         return bool(block.text) and not any(fields.keys() - {"$field", "$twice"} for fields in block.native.values())
     return not block.citations and all(key.startswith("$") for fields in block.native.values() for key in fields)

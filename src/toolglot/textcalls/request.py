@@ -36,7 +36,7 @@ _EARLIER_PASSES = (ids.derive, history.repair, deferred.offer, names.shorten, cu
 """Changes that the passes before this one have already made, unless they skip a dialect's own requests."""
 
 _NAME_RULES = {"python": r"[A-Za-z0-9_]+"}
-"""By kind of body, the characters of a tool's name, if they differ from what every API allows."""
+"""Characters of tool names by kind of body, if they differ from those that every API allows."""
 
 
 def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
@@ -141,7 +141,7 @@ def _split_prefill(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
 
 
 def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
-    """Tell whether the beginning of the answer ends inside its reasoning."""
+    """Return whether the beginning of the answer ends inside its reasoning."""
     text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
     return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 

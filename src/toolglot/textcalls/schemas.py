@@ -99,8 +99,8 @@ def _follow_pointer(root: Any, reference: str) -> Any:
 
 
 def alternatives(schema: Any) -> list[Located]:
-    """Return the nodes; the value must match one of them: the branches of anyOf and oneOf, flattened; else the node
-    alone."""
+    """Return the nodes; the value must match one of them: the branches of anyOf and oneOf, flattened; otherwise the
+    node alone."""
     found: list[Located] = []
     waiting = [resolve_ref(schema)]
     if not _choices(waiting[0].node):

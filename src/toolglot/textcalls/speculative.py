@@ -104,7 +104,7 @@ class Speculation:
         return offset >= self._next and self._reread <= MAX_REREAD * offset + 65536
 
     def begin(self, reader: CallReader, start: int, steps: int) -> None:
-        """`steps` is the number of steps of the answer so far."""
+        """Begin the speculation. `steps` is the number of steps of the answer so far."""
         self.open = SpeculativeReader(reader, start, self._ends)
         self._steps = steps + FAILED_ATTEMPT_STEPS
 

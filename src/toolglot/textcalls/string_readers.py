@@ -201,7 +201,7 @@ def _named_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _line_continuation(text: str, at: int) -> tuple[str, int] | None:
-    """A line that continues on the next one."""
+    """Read the escape of a line that continues on the next one."""
     if len(text) < at + 3:
         return None
     return "", at + 3 if text.startswith("\n", at + 2) else at + 2
@@ -228,7 +228,7 @@ def _python_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _raw_escape(text: str, at: int) -> tuple[str, int] | None:
-    """In a raw string a backslash is literal text, and so is the quote after it."""
+    """Read a backslash in a raw string. It is literal text, and so is the quote after it."""
     return (text[at : at + 2], at + 2) if len(text) > at + 1 else None
 
 

@@ -110,7 +110,7 @@ class TaggedBody:
         return len(text)
 
     def _has_all_required(self) -> bool:
-        """Tell whether all required parameters are present, if a stop string removed the end of the call."""
+        """Return whether all required parameters are present, if a stop string removed the end of the call."""
         return not lacks_required(self._schema, self._given) and (bool(self._given) or has_no_parameters(self._schema))
 
     def _finish_call(self, *, cut: bool, whole: bool) -> None:
@@ -258,7 +258,7 @@ class TaggedBody:
         return tuple(f"\n{opener}" for opener in self._parameter.header.openers) if self._parameter.implied else ()
 
     def _ends_here(self, text: str, at: int, mark: str) -> HeaderVerdict:
-        """Tell whether the mark at `at` ends the value, which depends on the text after it."""
+        """Return whether the mark at `at` ends the value, which depends on the text after it."""
         if mark in self._call_ends and mark not in self._value_ends:
             return self._closed_call(text, at)
         if mark not in self._value_ends:
@@ -285,7 +285,7 @@ class TaggedBody:
         return key in (known_keys(self._schema) or ()) and key not in self._given
 
     def _closed_call(self, text: str, at: int) -> HeaderVerdict:
-        """Tell whether the call's closer at `at` also ends the value, whose own closer is missing: another call must
+        """Return whether the call's closer at `at` also ends the value, whose own closer is missing: another call must
         follow, or only closers up to the end of the text (`wait`), if the value is text."""
         if self._value is not None and self._value.is_scalar:
             return HeaderMatch({}, at)
@@ -327,9 +327,8 @@ class TaggedBody:
         self._before_opener = text[max(len(text) - openers.longest, 0) :]
 
     def _holds_another_call(self, text: str, *, with_parameter: bool = False) -> bool:
-        """Tell whether a text contains the header of a call of a declared tool, possibly with a parameter's header
-        after it. All closers between the two calls may be broken.
-        """
+        """Return whether a text contains the header of a call of a declared tool, possibly with a parameter's header
+        after it. All closers between the two calls may be broken."""
         header = self._opened.call.header
         openers, at = mark_set(header.openers), 0
         while (found := openers.search(text, at)) is not None:
@@ -343,7 +342,7 @@ class TaggedBody:
         return False
 
     def _holds_foreign_parameter(self, text: str) -> bool:
-        """Tell whether a text contains the header of a parameter that another tool has and this one does not: the
+        """Return whether a text contains the header of a parameter that another tool has and this one does not: the
         header of its call may be broken."""
         own = known_keys(self._schema)
         if not text or not own:

@@ -113,7 +113,7 @@ class Unescaper:
         return "".join((*parts, data[at:start]))
 
     def _is_ours(self, first: str, data: str, at: int) -> bool | None:
-        """Tell whether dots that end at `at` are inside a broken mark; None if more text is needed."""
+        """Return whether dots that end at `at` are inside a broken mark; None if more text is needed."""
         rests = self._escapes.rests(first)
         if not rests:
             return False

@@ -41,7 +41,7 @@ def tokens_by_tiles(width: int, height: int, detail: str | None = None) -> int:
 
 
 def tokens_by_crops(width: int, height: int, detail: str | None = None) -> int:
-    """Gemini: 258 for a small image, else per crop, whose side is two thirds of the shorter one, 256 to 768."""
+    """Gemini: 258 for a small image, otherwise per crop, whose side is two thirds of the shorter one, 256 to 768."""
     if width <= 384 and height <= 384:
         return 258
     side = max(256.0, min(768.0, min(width, height) / 1.5))

@@ -138,7 +138,7 @@ def _truncate(written: bytes, end: bytes) -> tuple[str, int]:
 
 
 def is_deep(value: Any) -> bool:
-    """Tell whether it is nested deeper than a result may be."""
+    """Return whether it is nested deeper than a result may be."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = (each.values() if isinstance(each, dict) else each for each in level)

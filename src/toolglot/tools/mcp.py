@@ -150,12 +150,12 @@ def note_meta(result: ToolResult, receipt: Receipt) -> None:
 
 
 def is_read_only(tool: Tool) -> bool:
-    """Tell whether the tool declares itself read-only. This is a hint: servers can claim anything."""
+    """Return whether the tool declares itself read-only. This is a hint: servers can claim anything."""
     return _hints(tool).get("readOnlyHint") is True
 
 
 def is_destructive(tool: Tool) -> bool:
-    """Tell whether the tool may be destructive. A tool that changes data is, unless it declares otherwise."""
+    """Return whether the tool may be destructive. A tool that changes data is, unless it declares otherwise."""
     return not is_read_only(tool) and _hints(tool).get("destructiveHint") is not False
 
 
@@ -257,7 +257,7 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
 
 
 def _is_in_content(structured: Json, content: tuple[Block, ...]) -> bool:
-    """Tell whether a text of the content has the same JSON. "A tool SHOULD also return the serialized JSON in a text
+    """Return whether a text of the content has the same JSON. "A tool SHOULD also return the serialized JSON in a text
     block"."""
     for block in content:
         if isinstance(block, Text):

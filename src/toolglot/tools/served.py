@@ -100,7 +100,7 @@ class CallReporter(Protocol):
         ...
 
     def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
-        """Progress of one of them; empty if the API has no place for it."""
+        """Return the bytes that report the progress of a call; empty if the API has no place for them."""
         ...
 
     def done(self, result: ToolResult) -> list[ReportPiece]:

@@ -66,7 +66,7 @@ class RefreshingToken:
 
     @property
     def is_expiring(self) -> bool:
-        """Tell whether there is no token, or it expires soon."""
+        """Return whether there is no token, or it expires soon."""
         return self._until is not None and self._now() >= self._until
 
     async def renew(self, old: str | None) -> bool:

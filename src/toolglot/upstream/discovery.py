@@ -218,7 +218,7 @@ def _describe_server(
 
 
 def _is_version(answer: FetchedAnswer | None) -> bool:
-    """Tell whether a server reported its version."""
+    """Return whether a server reported its version."""
     try:
         told = None if answer is None or answer.status != 200 else json.decode(answer.body)
     except DecodeError:
@@ -235,7 +235,7 @@ def _parse_models(answer: FetchedAnswer) -> list[ModelInfo] | None:
 
 
 def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
-    """Identify the vendor by the server's reply, else by its port unless that port is shared."""
+    """Identify the vendor by the server's reply, otherwise by its port unless that port is shared."""
     owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
     owner = next((owners[model.owner] for model in listed if model.owner in owners), None)
     if owner is None and "llama.cpp" in headers.get("server", ""):
@@ -244,7 +244,7 @@ def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[s
 
 
 def _context_windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
-    """vLLM, SGLang and llama.cpp report the context windows of their models."""
+    """Return the context windows that vLLM, SGLang and llama.cpp report for their models."""
     return {
         model.name: ModelConfig(upstream=name, context_window=model.context_window)
         for model in listed

@@ -93,7 +93,7 @@ def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Tell whether requests to this model set its context window, rather than the server's settings."""
+    """Return whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 
@@ -159,13 +159,13 @@ def exchange_settings(
         cache_marks=upstream.cache_marks,
         marks_cache=client.name != upstream.dialect.name
         and capabilities(upstream.dialect, target.model).cache.by_marks,
-        issuer=digest(upstream.name, upstream.base_url),
+        issuer=digest(upstream.name, upstream.base_url, *((upstream.account,) if upstream.account else ())),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_request_passes(client, upstream, told, policy), told.states),
     )
 
 
-_SettingsKey: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
+_SettingsKey: TypeAlias = tuple[str, str, str, str, TextCalls | None, bool, bool]
 
 MAX_SETTINGS = 256
 
@@ -187,9 +187,9 @@ class KnownExchangeSettings:
         told: ConversationState,
         forward: bool,
     ) -> ExchangeSettings:
-        """Like `exchange_settings`, with caching. Settings with conversation state are never cached."""
+        """Return settings like `exchange_settings`, with caching. Settings with conversation state are never cached."""
         is_common = told is NO_CONVERSATION_STATE and not isinstance(upstream.transport, ReplayTransport)
-        kind = (client.name, target.asked, target.model, text_calls, strict, forward)
+        kind = (client.name, upstream.member, target.asked, target.model, text_calls, strict, forward)
         known = self._made.get(kind) if is_common else None
         if known is not None and known[0] is target and known[1] is upstream:
             return known[2]

@@ -120,7 +120,7 @@ def _drop(held: list[tuple[object, ...]]) -> None:
 
 
 async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of work on `size` bytes: run inline if they are few, else in a thread."""
+    """Return the result of work on `size` bytes: run inline if they are few, otherwise in a thread."""
     if size <= LARGE:
         return work(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Tell whether an upstream's answer makes progress or only keeps its connection alive.
+"""Return whether an upstream's answer makes progress or only keeps its connection alive.
 
 Comments, blank lines, pings and frames without content show that a server is alive while its model thinks, so they
 reset the silence limit (`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has
@@ -70,7 +70,7 @@ class AnswerProgress:
 
 
 def _has_content(line: bytes) -> bool:
-    """Tell whether this line of a stream is a frame with content."""
+    """Return whether this line of a stream is a frame with content."""
     payload = line[5:].strip() if line.startswith(b"data:") else line if line.startswith(b"{") else b""
     if not payload or len(payload) > _MAX_FRAME:
         return bool(payload)
@@ -81,7 +81,7 @@ def _has_content(line: bytes) -> bool:
 
 
 def _holds_text(value: Any) -> bool:
-    """Tell whether a JSON value has text other than labels."""
+    """Return whether a JSON value has text other than labels."""
     if isinstance(value, dict):
         return any(name not in _LABELS and _holds_text(member) for name, member in value.items())
     if isinstance(value, list):
@@ -90,5 +90,5 @@ def _holds_text(value: Any) -> bool:
 
 
 def no_progress_message(host: str, seconds: float) -> str:
-    """Error message for the client."""
+    """Return the error message for the client."""
     return f"{host} has sent nothing but keep-alives for {seconds:g} seconds"

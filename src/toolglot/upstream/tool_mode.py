@@ -69,14 +69,14 @@ _REFUSALS = re.compile(
 
 
 def uses_tools(request: Request) -> bool:
-    """Tell whether the request has tools, or calls or results from earlier turns."""
+    """Return whether the request has tools, or calls or results from earlier turns."""
     return bool(request.tools) or any(
         isinstance(block, (ToolCall, ToolResult)) for message in request.messages for block in message.content
     )
 
 
 def lacks_tools(upstream: Upstream, model: str) -> bool:
-    """Tell whether the vendor's row says that this model does not take tools natively."""
+    """Return whether the vendor's row says that this model does not take tools natively."""
     return any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
 
 
@@ -110,5 +110,5 @@ def _text_calls(target: Target, text_format: str, *, rescue: bool = False) -> Te
 
 
 def refuses_tools(error: ApiError) -> bool:
-    """Tell whether the upstream says that this model, or its server's setup, does not support tools."""
+    """Return whether the upstream says that this model, or its server's setup, does not support tools."""
     return error_status(error) in _STATUSES and _REFUSALS.search(error.message[:MAX_ERROR_CHARS]) is not None

@@ -62,6 +62,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()
+    member: str = ""
+    """Name of the member of a pool that this is; empty without a pool."""
+    account: str = ""
+    """Account of this member, without secrets: reasoning state returns to the same account only."""
+
+    @property
+    def label(self) -> str:
+        """Name for errors and logs."""
+        return f"{self.name}, member {self.member}" if self.member else self.name
 
     def __repr__(self) -> str:
         """Omits the credential, so that no output contains it."""
@@ -106,7 +115,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         """Remove the credential from an error. If the error is about a key, name the upstream, whose key it is: clients
         would take it for their own."""
         error = self.redact_error(error)
-        named = f"The upstream {self.name!r}"
+        named = f"The upstream {self.label!r}"
         if error.kind not in CREDENTIAL_KINDS or error.message.startswith(named):
             return error
         return replace(error, message=f"{named} says: {error.message}")

@@ -86,12 +86,12 @@ class Vendor(Struct, frozen=True, kw_only=True):
         return self.port is not None
 
     def dialect_at(self, base_url: str | None) -> str:
-        """Its dialect at an address of its own."""
+        """Return the vendor's dialect at an address of its own."""
         is_versioned = self.versioned is not None and VERSION.search((base_url or "").rstrip("/")) is not None
         return self.versioned if is_versioned and self.versioned is not None else self.dialect
 
     def quirks_of(self, dialect: str) -> Mapping[str, Any]:
-        """Capabilities of its servers that differ from this dialect."""
+        """Return the capabilities in which the vendor's servers differ from this dialect."""
         return self.quirks if dialect == self.dialect else self.versioned_quirks if dialect == self.versioned else {}
 
 

@@ -59,7 +59,7 @@ def _problem_of(arguments: str) -> Problem:
 
 
 def _ends_early(error: stdlib_json.JSONDecodeError) -> bool:
-    """Tell whether the text would be JSON if more of it had arrived."""
+    """Return whether the text would be JSON if more of it had arrived."""
     rest = error.doc[error.pos :].strip()
     if not rest or error.msg.startswith("Unterminated string"):
         return bool(error.doc.strip())

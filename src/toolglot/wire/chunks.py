@@ -54,7 +54,7 @@ def read_chunks(source: Chunk | Iterable[Chunk], shape: StreamShape) -> Iterator
 
 
 async def read_async_chunks(source: AsyncIterable[Chunk] | Iterable[Chunk], shape: StreamShape) -> AsyncIterator[bytes]:
-    """`read_chunks` for an asynchronous source."""
+    """Read chunks from an asynchronous source, like `read_chunks`."""
     if not isinstance(source, AsyncIterable):
         for data in read_chunks(source, shape):
             yield data

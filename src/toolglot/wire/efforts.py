@@ -75,5 +75,5 @@ def budget_to_effort(budget: int) -> str:
 
 
 def has_no_amount(reasoning: Reasoning) -> bool:
-    """Tell whether reasoning is turned on without an effort or a budget."""
+    """Return whether reasoning is turned on without an effort or a budget."""
     return reasoning.mode == "on" and reasoning.effort is None and reasoning.budget_tokens is None

@@ -86,7 +86,7 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def innermost(self) -> dict[str, Any]:
-        """The members of the provider's error if this error passes one on, else its own."""
+        """The members of the provider's error if this error passes one on, otherwise its own."""
         raw = self._provider_reply
         if isinstance(raw, str):
             try:
@@ -142,7 +142,7 @@ _PAGE_TEXT = re.compile(rb">\s*+([^<>{\s][^<>{]{0,199})<")
 
 
 def is_web_page(body: bytes) -> bool:
-    """Tell whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
+    """Return whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
     return _WEB_PAGE.match(body) is not None
 
 
@@ -174,8 +174,7 @@ def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping
 
 
 def _message_or_error(value: dict[str, Any], error: Any) -> Any:
-    """`message` if there is one, else `error`. Spring and others write `{"error": "Not Found", "message": "No
-    route"}`."""
+    """Return `message`, or `error` if there is none. Spring writes `{"error": "Not Found", "message": "No route"}`."""
     message = value.get("message")
     return message if isinstance(message, str) and message else error
 
@@ -185,7 +184,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
 
 
 def _is_flat(value: dict[str, Any]) -> bool:
-    """Tell whether this is the error object itself, without an envelope."""
+    """Return whether this is the error object itself, without an envelope."""
     if _is_answer(value) or value.get("object"):
         return False
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
@@ -196,7 +195,7 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 
 def _is_failure(value: dict[str, Any]) -> bool:
-    """Is this `{"code": 500, "msg": "…", "success": false}`? Z.ai's proxies write it, also with status 200."""
+    """Whether this is `{"code": 500, "msg": "…", "success": false}`. Z.ai's proxies write it, even with status 200."""
     return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _SUCCESS_CODES
 
 
@@ -205,7 +204,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
-    """Events of a stream also have a `type`, most with a dot in it, and may have a `message` without being errors."""
+    """Whether a document may be an error. Stream events also have a `type`, usually with a dot, and may have a
+    `message`."""
     if not isinstance(kind, str) or not kind:
         return True
     if any(mark in kind.lower() for mark in _TYPE_MARKS):

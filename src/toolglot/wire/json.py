@@ -304,7 +304,7 @@ def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> Dec
 
 
 def _invalid_utf8(raw: bytes) -> int | None:
-    """Offset of the first byte that is not UTF-8; None if there is none."""
+    """Return the offset of the first byte that is not UTF-8; None if there is none."""
     decoder = getincrementaldecoder("utf-8")()
     for at in range(0, len(raw), incremental_json.PIECE):
         held = len(decoder.getstate()[0])  # bytes of a character that began in the previous piece
@@ -340,7 +340,7 @@ def replace_lone_surrogates(raw: bytes) -> tuple[bytes, int]:
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
-    """Offset of the first escaped surrogate without a partner; 0 if there is none."""
+    """Return the offset of the first escaped surrogate without a partner; 0 if there is none."""
     # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     near = raw[since : since + _SEARCH_WINDOW] if since else raw
     lone = _LONE_SURROGATE.search(near.replace(rb"\\", b"  "))
@@ -357,13 +357,13 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 def _may_be_out_of_range(raw: bytes) -> bool:
-    """Tell whether the document may have a number that no machine number can hold."""
+    """Return whether the document may have a number that no machine number can hold."""
     pieces = range(0, len(raw), incremental_json.PIECE)
     return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
 
 def _number_out_of_range(raw: bytes, since: int) -> int:
-    """Offset of the first number that no machine number can hold; 0 if it is not found within the limit."""
+    """Return the offset of the first number that no machine number can hold; 0 if it is not found within the limit."""
     for match in islice(_NUMBER.finditer(raw, since), _MAX_TOKENS):
         try:
             _decode_any(match[0])
@@ -425,7 +425,7 @@ def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
 
 
 def _text_only_object(raw: bytes) -> msgspec.Raw | None:
-    """`object_of` for an object with values that only JSON text can hold."""
+    """Return the same as `object_of` for an object with values that only JSON text can hold."""
     if not raw.lstrip().startswith(b"{") or _invalid_utf8(raw) is not None:
         return None
     try:
@@ -462,7 +462,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether `object_of` would return an object for this text."""
+    """Return whether `object_of` would return an object for this text."""
     if len(text) <= _SHORT:
         try:
             if type(_decode_any(text)) is dict:
@@ -473,7 +473,7 @@ def is_object(text: str) -> bool:
 
 
 def has_repeated_key(text: str) -> bool:
-    """Tell whether an object in this JSON text repeats a key. False if the text is not JSON."""
+    """Return whether an object in this JSON text repeats a key. False if the text is not JSON."""
     if text.count(":") < 2:
         return False
     raw = text.encode("utf-8", "surrogatepass")
@@ -488,7 +488,7 @@ def has_repeated_key(text: str) -> bool:
 
 
 def repeats_a_key(text: str, value: Any) -> bool:
-    """Tell whether an object in this JSON text repeats a key. `value` is the decoded text."""
+    """Return whether an object in this JSON text repeats a key. `value` is the decoded text."""
     return text.count(":") > encode(value).count(b":")
 
 

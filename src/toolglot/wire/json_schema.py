@@ -71,7 +71,7 @@ def rewrite_schemas(schema: Schema, rewrite: Callable[[Schema], Schema]) -> Sche
 
 
 def is_dated(node: Schema) -> bool:
-    """Tell whether `modernize` would change this schema."""
+    """Return whether `modernize` would change this schema."""
     kind = node.get("type")
     if (type(kind) is str and kind in TYPES) or (type(kind) is list and any(map(_is_upper, kind))):
         return True
@@ -127,6 +127,6 @@ def _lower_types(node: Schema) -> None:
 
 
 def lacks_items(node: Schema) -> bool:
-    """Tell whether this is an array schema without a schema for its items."""
+    """Return whether this is an array schema without a schema for its items."""
     kind = node.get("type")
     return "items" not in node and (kind == "array" or (type(kind) is list and "array" in kind))

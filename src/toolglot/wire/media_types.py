@@ -127,8 +127,8 @@ def detect_media_type(data: str) -> str | None:
 
 
 def normalize_source(source: Source, kind: MediaKind, name: str | None = None) -> Source:
-    """A source with the media type that its data shows, else the normalized declared one, else the one for its name.
-    Images and PDF files are recognized. The declared type of a file that a vendor stores stays."""
+    """Return a source with the media type that its data shows, otherwise the normalized declared type, otherwise the
+    type for its name. Images and PDF files are recognized. The declared type of a file that a vendor stores stays."""
     if source.kind in ("file", "text"):
         return source
     declared = source.media_type
@@ -155,7 +155,8 @@ def media_type_of_url(url: str) -> str | None:
 
 
 def file_suffix(media_type: str) -> str:
-    """The usual file extension of a media type. The last part of the name if it is unknown: `zip` of `x-zip`."""
+    """Return the usual file extension of a media type. If the type is unknown, this is the last part of its name: `zip`
+    for `x-zip`."""
     name = normalize_media_type(media_type)
     if (suffix := _SUFFIXES.get(name)) is not None:
         return suffix

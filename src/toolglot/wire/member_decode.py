@@ -303,7 +303,7 @@ class MemberReader:
             values[self.attribute] = value
 
     def _belongs_in_rest(self, raw: Raw, error: DecodeError | MissingMemberError, where: str) -> bool:
-        """Tell whether a value of another type stays in the rest."""
+        """Return whether a value of another type stays in the rest."""
         match self._rest_policy:
             case "other type":
                 lacks_member = isinstance(error, MissingMemberError) and error.owner == where

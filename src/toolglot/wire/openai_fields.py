@@ -123,7 +123,7 @@ SCHEMA_NOTES: dict[str, Any] = {
 
 
 def default_file_name(media_type: str | None) -> str:
-    """A name for file data without one. The API refuses a file without a name."""
+    """Return a name for file data without one. The API refuses a file without a name."""
     return f"document.{file_suffix(media_type or 'application/pdf')}"
 
 
@@ -138,7 +138,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def fits_strict_mode(schema: Any) -> bool:
-    """Tell whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
+    """Return whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
     waiting: list[Any] = [schema]

@@ -154,7 +154,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         return {name: written[name] for name in self.order or written if written[name] != {}}
 
     def _details(self, usage: Usage) -> dict[str, Any]:
-        """Tokens read from the cache and written to it."""
+        """Return the numbers of tokens read from the cache and written to it."""
         read, written = usage.cached_tokens, usage.cache_write_tokens
         if self.details_required:
             counts: dict[str, Any] = {"cached_tokens": read or 0, "cache_write_tokens": written or 0}
@@ -217,7 +217,7 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
 def _is_consistent(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> bool:
-    """Tell whether the counts add up as OpenAI's do. The total is input plus output, and both include their details."""
+    """Return whether the counts add up as OpenAI's do: the total is input plus output, and both include details."""
     if prompt is None or completion is None or cached > prompt or total != prompt + completion:
         return False
     return reasoning is None or reasoning <= completion
@@ -256,7 +256,7 @@ def _whole_counts(
 
 
 def _uncounted_cache(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
-    """Number of cache tokens that the prompt does not include: all of them or 0."""
+    """Return the number of cache tokens that the prompt does not include: all of them or 0."""
     beyond = total - prompt - completion
     apart = cached > prompt or (beyond != reasoning and beyond in (cached, cached + reasoning))
     return cached if apart else 0
@@ -271,7 +271,8 @@ def usage_names(
     details_required: bool = False,
     details_last: bool = False,
 ) -> UsageNames:
-    """Names of an API from its names for input and output tokens (`prompt_tokens`, `completion_tokens`)."""
+    """Return the names of the usage fields of an API from its names for input and output tokens (`prompt_tokens`,
+    `completion_tokens`)."""
     details, produced = f"{tokens_in}_details", f"{tokens_out}_details"
     lifetimes = (
         ((details, "cache_write_tokens_details"), "ttl_12h_tokens", "ttl_30m_tokens"),

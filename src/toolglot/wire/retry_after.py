@@ -32,6 +32,7 @@ _NAMED_WAIT = re.compile(
     re.IGNORECASE,
 )
 _ONE_AMOUNT = re.compile(_AMOUNT, re.IGNORECASE)
+_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[smhd])){1,4}")
 _SEARCHED = 4000
 """Characters of a message that are searched."""
 
@@ -46,6 +47,15 @@ def seconds_in_message(message: str) -> float | None:
     return sum(float(amount) * _seconds_per_unit(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
 
 
+def seconds_of_reset(text: str) -> float | None:
+    """Parse the time until a rate limit resets: a duration like `6m0s` or `120ms`, or seconds."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(amount) * _seconds_per_unit(unit) for amount, unit in _ONE_AMOUNT.findall(text))
+
+
 def _seconds_per_unit(unit: str) -> float:
     return next(seconds for beginning, seconds in _UNITS.items() if unit.startswith(beginning))
 
@@ -56,7 +66,7 @@ def seconds_of_duration(text: str) -> float | None:
 
 
 def seconds_in(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `retry-after-ms`, which OpenAI's and Anthropic's clients prefer, or from `retry-after`."""
+    """Read the seconds from `retry-after-ms`, which OpenAI's and Anthropic's clients prefer, or from `retry-after`."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * scale
@@ -68,7 +78,7 @@ def seconds_in(headers: Mapping[str, str]) -> float | None:
 
 
 def date_in(headers: Mapping[str, str]) -> str | None:
-    """An HTTP date in `retry-after`."""
+    """Read an HTTP date from `retry-after`."""
     value = header_value(headers.get("retry-after"))
     return value if value is not None and _HTTP_DATE.fullmatch(value) else None
 
@@ -82,7 +92,7 @@ def should_retry_in(headers: Mapping[str, str]) -> bool | None:
 
 
 def should_retry_header(error: ApiError) -> dict[str, str]:
-    """`x-should-retry` for this error; empty if the upstream sent none."""
+    """Return `x-should-retry` for this error; empty if the upstream sent none."""
     return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
 
 
@@ -93,7 +103,7 @@ def whole_seconds(error: ApiError) -> int | None:
 
 
 def retry_after_header(error: ApiError) -> dict[str, str]:
-    """`retry-after` for this error; empty if the delay is unknown."""
+    """Return `retry-after` for this error; empty if the delay is unknown."""
     seconds = whole_seconds(error)
     value = str(seconds) if seconds is not None else header_value(error.retry_after_date)
     return {} if value is None else {"retry-after": value}

@@ -98,7 +98,7 @@ class SettingsCache(Generic[T, E]):
             self._insert(fingerprint, entry)
 
     def _encloses_history(self, before: bytes, after: bytes) -> bool:
-        """Tell whether the conversation is between these bytes. The same bytes may also occur elsewhere."""
+        """Return whether the conversation is between these bytes. The same bytes may also occur elsewhere."""
         try:
             return bytes(self._outline(b"%b[0]%b" % (before, after)).history) == b"[0]"
         except msgspec.MsgspecError:

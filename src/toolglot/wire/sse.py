@@ -134,7 +134,7 @@ class SseReader:
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Tell whether the data begins like server-sent events."""
+    """Return whether the data begins like server-sent events."""
     return data.removeprefix(BYTE_ORDER_MARK).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
@@ -150,7 +150,7 @@ def error_document(body: bytes) -> bytes:
 
 
 def frame_parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
-    """One event as separate parts, for callers that join several events: the data may be large."""
+    """Split one event into its parts, for callers that join several events. The data may be large."""
     return b"event: %b\ndata: " % event, data, b"\n\n"
 
 
@@ -166,7 +166,7 @@ _END = re.compile(b"|".join(_ENDS))
 
 
 def end_of_frames(data: bytearray, start: int) -> int:
-    """Offset where the last complete event ends, looking only at ends after `start`; 0 if there is none."""
+    """Find the end of the last complete event. Looks only for ends after `start`; 0 if there is none."""
     return max(data.rfind(mark, start) + len(mark) if data.find(mark, start) >= 0 else 0 for mark in _ENDS)
 
 

@@ -114,17 +114,17 @@ def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether this is a number of tokens. Some servers write -1 for an unknown count."""
+    """Return whether this is a number of tokens. Some servers write -1 for an unknown count."""
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether this is a whole number in a string."""
+    """Return whether this is a whole number in a string."""
     return type(value) is str and value.isascii() and value.isdecimal() and len(value) < _MAX_DIGITS
 
 
 def is_empty_count(value: Any) -> bool:
-    """Tell whether this is empty or 0, or an object that holds nothing else."""
+    """Return whether this is empty or 0, or an object that holds nothing else."""
     if type(value) is dict:
         return all(inner is None or inner is False or inner in ("", 0, [], {}) for inner in value.values())
     return value is None or value is False or value in ("", 0, [])

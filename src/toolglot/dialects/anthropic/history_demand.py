@@ -50,9 +50,8 @@ def drop_last_thinking(request: Request, context: Context) -> Request:
 
 
 def _says_nothing(block: Block) -> bool:
-    """Tell whether the block is thinking or is not sent at all. Later passes omit empty text and opaque blocks of other
-    dialects.
-    """
+    """Return whether the block is thinking or is not sent at all. Later passes omit empty text and opaque blocks of
+    other dialects."""
     if isinstance(block, Text):
         return not block.text.strip()
     return isinstance(block, Thinking) or (isinstance(block, Opaque) and block.dialect != NAME)
@@ -78,7 +77,7 @@ def disable_thinking_mid_turn(request: Request, context: Context) -> Request:
 
 
 def _calls_without_thinking(messages: tuple[Message, ...]) -> bool:
-    """Tell whether the current turn has tool calls and does not start with reasoning.
+    """Return whether the current turn has tool calls and does not start with reasoning.
 
     Only the start of a turn counts: Claude often reasons in the first step of a tool loop and not in the later ones
     (Anthropic, "Extended thinking with tool use"). The current turn is every message after the last user text. Text

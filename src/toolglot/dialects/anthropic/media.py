@@ -133,7 +133,7 @@ def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]
 
 
 def _is_encoded_text(source: Source) -> bool:
-    """Tell whether this is a text file in base64. The API accepts PDF files in base64, but text files only as text."""
+    """Return whether this is a text file in base64. The API accepts base64 for PDF files, but not for text files."""
     return source.kind == "base64" and (source.media_type or "").startswith("text/")
 
 

@@ -224,7 +224,7 @@ _hidden_thinking_models = re.compile(_SINCE_47)
 
 
 def reasons_by_budget(model: str) -> bool:
-    """Tell whether this model thinks only with a token budget, not adaptively."""
+    """Return whether this model thinks only with a token budget, not adaptively."""
     return _budget_only_models.search(model) is not None
 
 
@@ -233,10 +233,10 @@ def takes_effort(model: str) -> bool:
 
 
 def is_adaptive(model: str) -> bool:
-    """Tell whether this model is known to support adaptive thinking."""
+    """Return whether this model is known to support adaptive thinking."""
     return _adaptive_models.search(model) is not None
 
 
 def shows_thinking(model: str) -> bool:
-    """Tell whether this model shows its thinking by default. Models after 4.6 omit it."""
+    """Return whether this model shows its thinking by default. Models after 4.6 omit it."""
     return _hidden_thinking_models.search(model) is None

@@ -30,7 +30,7 @@ def read_note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
 
 
 def is_missing(node: Node | Opaque, key: str) -> bool:
-    """Tell whether this member was absent in the document that the node was decoded from."""
+    """Return whether this member was absent in the document that the node was decoded from."""
     return key in (read_note(native_of(node, NAME), "$missing", list) or ())
 
 

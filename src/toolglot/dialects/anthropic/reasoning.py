@@ -91,9 +91,8 @@ def _encode_visibility(request: Request, reasoning: Reasoning, receipt: Receipt)
 
 
 def _original_fits(came_as: str, reasoning: Reasoning) -> bool:
-    """Tell whether the original type still fits. Only `enabled` has a budget, and passes may swap a budget and an
-    effort.
-    """
+    """Return whether the original type still fits. Only `enabled` has a budget, and passes may swap a budget and an
+    effort."""
     return (came_as == "enabled") == (reasoning.budget_tokens is not None)
 
 

@@ -532,7 +532,7 @@ class AnthropicStreamDecoder:
 
 
 def _is_same_call(received: _ReceivedBlock, value: Any) -> bool:
-    """Tell whether this start repeats the start of an open call without deltas."""
+    """Return whether this start repeats the start of an open call without deltas."""
     call = received.block
     if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
         return False

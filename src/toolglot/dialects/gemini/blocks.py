@@ -304,14 +304,14 @@ def join_signatures(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def split_signature(block: Block, part: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a block. Google advises against merging a part that has a signature with one that has none."""
+    """Return the parts of a block. Google advises against merging a part with a signature and one without."""
     if type(block) is Text and SIGNED_APART in native_of(block, NAME):
         return [{"text": part.pop("text")}, {"text": "", **part}]
     return [part]
 
 
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Tell whether this is a cut call that Gemini itself sent. It goes back unchanged."""
+    """Return whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

@@ -41,7 +41,7 @@ class ByteOffsets:
         self._bytes = None if text.isascii() else array("Q", accumulate(map(_width, text), initial=0))
 
     def to_characters(self, offset: int) -> int | None:
-        """None if the offset is inside a character, or beyond the text."""
+        """Convert an offset to characters. None if it is inside a character, or beyond the text."""
         if self._bytes is None:
             return offset if 0 <= offset <= self._length else None
         found = bisect_left(self._bytes, offset) if offset >= 0 else len(self._bytes)

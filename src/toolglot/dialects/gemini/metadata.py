@@ -74,7 +74,7 @@ def _extend_lists(before: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def _repeats(before: Any, value: Any) -> bool:
-    """Tell whether the new list begins with all entries of the old one."""
+    """Return whether the new list begins with all entries of the old one."""
     return isinstance(value, list) and len(value) >= len(before) and value[: len(before)] == before
 
 

@@ -38,7 +38,7 @@ def normalize(value: Any, names: ProtoMemberNames, where: str = "$") -> Any:
 
 
 def _is_normal(value: Any, names: ProtoMemberNames) -> bool:
-    """Tell whether every name is already in camelCase and the value is valid. True for nearly all clients."""
+    """Return whether every name is already in camelCase and the value is valid. True for nearly all clients."""
     spelling, members = names.spelling, names.members
     is_list = type(value) is list
     for message in value if is_list else (value,):

@@ -258,14 +258,14 @@ def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
-    """Is the message before or after this one also from the model?"""
+    """Whether the message before or after this one is also from the model."""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
     )
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Tell whether two texts, or two thoughts, are adjacent."""
+    """Return whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)

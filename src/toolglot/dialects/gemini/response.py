@@ -483,7 +483,7 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
 
 
 def _encode_finish(stop: Stop) -> str:
-    """Return the original reason if it is one of Gemini's, else the nearest one."""
+    """Return the original reason if it is one of Gemini's, otherwise the nearest one."""
     usual = _FINISH_OF_REASON[stop.reason]
     raw = stop.raw
     if raw is None:

@@ -55,7 +55,7 @@ def write_response(text: str | None, is_error: bool | None, noted: str | None) -
 
 
 def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
-    """Tell whether the result still fits the noted shape. A pass may have changed it."""
+    """Return whether the result still fits the noted shape. A pass may have changed it."""
     if noted.startswith("error") != bool(is_error):
         return False
     if noted in ("absent", "empty"):
@@ -68,10 +68,9 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Tell whether this text is a JSON object that can be the whole response. An object has no layout, no spelling of
+    """Return whether this text is a JSON object that can be the whole response. An object has no layout, no spelling of
     numbers (`1.10`) and no repeated keys. A text of several lines may be a file that the model edits, so it stays text.
-    So does a text that the object would not reproduce exactly.
-    """
+    So does a text that the object would not reproduce exactly."""
     if "\n" in text or not text.lstrip().startswith("{"):
         return False
     value = _parse(text)
@@ -91,7 +90,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_ref(value: Any) -> bool:
-    """Tell whether `$ref` is a key at any level. The API treats it as a reference and refuses the request."""
+    """Return whether `$ref` is a key at any level. The API treats it as a reference and refuses the request."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -338,9 +338,8 @@ class GeminiStreamDecoder:
             self._end_call(opened)
 
     def _is_repeated(self, call_id: str, content: bytes, where: str) -> bool:
-        """Tell whether this call has come before. Ids are unique, so a part that a server sends twice is not a second
-        call.
-        """
+        """Return whether this call has come before. Ids are unique, so a part that a server sends twice is not a second
+        call."""
         seen = sha256(content).digest()
         if self._whole_calls.get(call_id) != seen:
             self._whole_calls[call_id] = seen

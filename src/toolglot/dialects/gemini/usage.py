@@ -138,7 +138,7 @@ def _complete_from_total(
 
 
 def _is_all_text(counts: Any) -> bool:
-    """Tell whether these counts by modality count only text, and so repeat the total."""
+    """Return whether these counts by modality count only text, and so repeat the total."""
     return isinstance(counts, list) and all(
         isinstance(count, dict) and (count.get("modality") == "TEXT" or not count.get("tokenCount")) for count in counts
     )

@@ -100,7 +100,7 @@ def _arguments_text(raw: Raw, where: str) -> str:
 
 
 def _explain_arguments(data: bytes, where: str) -> DecodeError:
-    """The error in the arguments, with its path in the document."""
+    """Return the error in the arguments, with its path in the document."""
     try:
         json.decode(data)
     except DecodeError as error:

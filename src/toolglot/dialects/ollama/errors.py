@@ -62,7 +62,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def _status(error: ApiError) -> int:
-    """A registered HTTP status. A vendor's own status (529, for example) becomes that of the error's kind."""
+    """Return a registered HTTP status. A vendor's own status (529, for example) becomes that of the error's kind."""
     status = error_status(error)
     return status if status in _REGISTERED else STATUS[error.kind]
 

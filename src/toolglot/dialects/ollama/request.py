@@ -61,7 +61,7 @@ def path(request: Request) -> str:
 
 
 def is_generate(request: Request | None) -> bool:
-    """Tell whether this is a request of `/api/generate` whose content still fits that form."""
+    """Return whether this is a request of `/api/generate` whose content still fits that form."""
     if request is None or not native_of(request, NAME).get("$generate"):
         return False
     *system, user = request.messages or (Message(role="user"),)

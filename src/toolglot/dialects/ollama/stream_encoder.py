@@ -45,8 +45,8 @@ class OllamaStreamEncoder:
         self._text_template = b"", b""  # bytes before and after the open block's text; empty before its first text
 
     def keepalive(self) -> bytes:
-        """A line without text, with every member that typed clients require. It is the same during a whole answer, so
-        that recordings recognize it."""
+        """Return a line without text, with every member that typed clients require. It is the same during a whole
+        answer, so that recordings recognize it."""
         return self._encode_line("", {}, **identity_members(self._model, None))
 
     @property

@@ -211,7 +211,7 @@ def _encode_thinking(block: Thinking) -> dict[str, Any]:
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Tell whether this reasoning is a content part, as in Mistral's and Databricks' messages."""
+    """Return whether this reasoning is a content part, as in Mistral's and Databricks' messages."""
     notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
     return bool(notes.get("$part") or notes.get(REASONING_SUMMARY))
 
@@ -452,7 +452,7 @@ def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
 
 
 def _find_repeated_call(calls: list[Block], name: str, arguments: str | None) -> int | None:
-    """Index of the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
+    """Find the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
     for place, call in enumerate(calls):
         if isinstance(call, ToolCall) and (call.name, call.arguments) == (name, arguments):
             return place
@@ -499,7 +499,7 @@ def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
 
 
 def _is_minimal(call: ChatFunctionCall, function: ChatFunction) -> bool:
-    """Tell whether the call has only an id, a name and arguments."""
+    """Return whether the call has only an id, a name and arguments."""
     return count_members(call) == 2 and count_members(function) == 2
 
 
@@ -531,21 +531,20 @@ def _note_if(condition: bool) -> bool | None:
 
 
 def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
-    """Tell whether this is a call, or another entry of `tool_calls`."""
+    """Return whether this is a call, or another entry of `tool_calls`."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and _CALL in block.value
     return isinstance(block, ToolCall)
 
 
 def is_blank_entry(value: Any) -> bool:
-    """Tell whether this is the value of an opaque entry of `tool_calls` that names no other kind of call."""
+    """Return whether this is the value of an opaque entry of `tool_calls` that names no other kind of call."""
     return isinstance(value, dict) and _CALL in value and value.get("type") in (None, "", "function", "custom")
 
 
 def has_no_call(block: Block) -> bool:
-    """Tell whether this is an entry of `tool_calls` without id, name and arguments. Some servers send one if the model
-    made no call.
-    """
+    """Return whether this is an entry of `tool_calls` without id, name and arguments. Some servers send one if the
+    model made no call."""
     if isinstance(block, Opaque):
         return is_blank_entry(block.value) and not block.value[_CALL].get("id")
     return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)

@@ -17,7 +17,7 @@ _POSITIONS = frozenset({"prompt_index", "check_offset", "start_offset", "end_off
 
 
 def is_default(value: Any) -> bool:
-    """Tell whether these verdicts only say that nothing was filtered, detected or found unsafe."""
+    """Return whether these verdicts only say that nothing was filtered, detected or found unsafe."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -241,7 +241,7 @@ def encode_simple_message(role: str, content: tuple[Block, ...]) -> dict[str, An
 
 
 def _is_plain_text(block: Block) -> TypeGuard[Text]:
-    """Tell whether this is a text that a string can carry completely."""
+    """Return whether this is a text that a string can carry completely."""
     if not isinstance(block, Text):
         return False
     notes = native_of(block, NAME)
@@ -355,8 +355,8 @@ _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
 
 
 def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
-    """Encode content as a string for one plain text, else as a list of parts. Empty content becomes `missing`, unless
-    its original form is known."""
+    """Encode content as a string for one plain text, otherwise as a list of parts. Empty content becomes `missing`,
+    unless its original form is known."""
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0][0]

@@ -95,7 +95,7 @@ def function_state(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_signature(fields: Any) -> bool:
-    """Tell whether LiteLLM's fields of a call have its signature."""
+    """Return whether LiteLLM's fields of a call have its signature."""
     return isinstance(fields, dict) and any(fields.get(name) for name in _SIGNATURES)
 
 
@@ -113,7 +113,7 @@ def _unnest_state_fields(members: dict[str, Any]) -> None:
 
 
 def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
-    """A reasoning block for entries that came without reasoning text."""
+    """Return a reasoning block for entries that came without reasoning text."""
     if field != THINKING_BLOCKS:
         return Thinking()
     return Thinking(
@@ -205,7 +205,7 @@ class DetailsCollector:
             self._pieces[-1].append(piece)
 
     def _continues_last(self, entry: dict[str, Any]) -> bool:
-        """Tell whether this is another piece of the latest entry."""
+        """Return whether this is another piece of the latest entry."""
         if not self._entries or str(entry.get("type")) not in _TEXT_MEMBERS:
             return False
         last = self._entries[-1]

@@ -251,7 +251,7 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
 
 
 def is_legacy(request: Request) -> bool:
-    """Tell whether the client used the deprecated `functions` and so gets `function_call`."""
+    """Return whether the client used the deprecated `functions` and so gets `function_call`."""
     return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 

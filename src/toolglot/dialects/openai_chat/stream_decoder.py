@@ -1,7 +1,7 @@
 """Decode `chat.completion.chunk` streams to events, including those of imperfect servers.
 
 Vendors repeat ids and names of calls in every chunk, send them late, or give every call the index 0. So a delta belongs
-to the call with its id, else to the latest call with its index, else to the latest call (`call_matching.py`).
+to the call with its id, otherwise to the latest call with its index, otherwise to the latest call (`call_matching.py`).
 `stream_blocks.py` has the blocks that are being received.
 """
 
@@ -94,9 +94,8 @@ _NO_FUNCTION = FunctionDelta()
 
 
 def _is_preamble(chunk: Chunk) -> bool:
-    """Tell whether this is Azure's first chunk. It has the results of content filters, but no id, model or choice. The
-    answer begins after it.
-    """
+    """Return whether this is Azure's first chunk. It has the results of content filters, but no id, model or choice.
+    The answer begins after it."""
     return not (chunk.id or chunk.model or chunk.choices or chunk.usage)
 
 

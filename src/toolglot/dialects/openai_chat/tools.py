@@ -59,7 +59,7 @@ def _decode_tool(tool: ChatFunctionTool | ChatCustomTool | Unknown) -> Tool | Op
 
 
 def _has_input_schema(value: dict[str, Any]) -> bool:
-    """Tell whether this is a function in the form of the Messages API. Clients of several APIs mix them up."""
+    """Return whether this is a function in the form of the Messages API. Clients of several APIs mix them up."""
     named = isinstance(value.get("name"), str) and isinstance(value.get(_INPUT_SCHEMA), dict)
     return named and value.get("type", "custom") in ("custom", None) and "custom" not in value
 

@@ -297,7 +297,7 @@ def is_image_call(block: Block) -> bool:
 
 
 def is_part(block: Block) -> bool:
-    """Tell whether this block is a part of a message, not a separate item."""
+    """Return whether this block is a part of a message, not a separate item."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
     return isinstance(block, (Text, Media, Refusal)) and not is_image_call(block)
@@ -405,7 +405,7 @@ _MEDIA_ENCODERS: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
 
 
 def is_plain_text(block: Block) -> bool:
-    """Tell whether this is a text that a plain string can carry completely."""
+    """Return whether this is a text that a plain string can carry completely."""
     return isinstance(block, Text) and block.cache is None and not block.citations and not native_of(block, NAME)
 
 

@@ -89,7 +89,7 @@ def _drop_unfollowed(request: Request, context: Context) -> Request:
 
 
 def _is_item(block: Block) -> bool:
-    """Tell whether the block is sent as an item. Later passes omit empty text and opaque blocks of other dialects."""
+    """Return whether the block is sent as an item. Later passes omit empty text and opaque blocks of other dialects."""
     if isinstance(block, Text):
         return bool(block.text.strip())
     return not isinstance(block, Opaque) or block.dialect == NAME
@@ -134,9 +134,8 @@ def _is_call(block: Block) -> bool:
 
 
 def _is_target_reasoning(block: Block) -> bool:
-    """Tell whether the target created this reasoning item. An id alone may be derived. Encrypted content is always the
-    target's, because that of other models is already removed.
-    """
+    """Return whether the target created this reasoning item. An id alone may be derived. Encrypted content is always
+    the target's, because that of other models is already removed."""
     fields = native_of(block, NAME) if isinstance(block, Thinking) else {}
     item = fields.get("id")
     return isinstance(item, str) and (bool(fields.get("encrypted_content")) or not _DERIVED_ID.fullmatch(item))

@@ -200,7 +200,7 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
 
 
 def is_ambiguous(item: CallItem | ResultItem) -> bool:
-    """Tell whether the item lacks both type and id, and so may be anything."""
+    """Return whether the item lacks both type and id, and so may be anything."""
     return item.call_id is UNSET and item.rest is not UNSET and item.rest.is_implied
 
 
@@ -256,7 +256,7 @@ _IMAGE_MEMBERS = ("action", "background", "output_format", "quality", "size", "s
 
 
 def is_generated_image(item: dict[str, Any]) -> bool:
-    """Tell whether this is an item with an image. The API also accepts the id of one alone."""
+    """Return whether this is an item with an image. The API also accepts the id of one alone."""
     result = item.get("result")
     return item.get("type") == "image_generation_call" and isinstance(result, str) and bool(result)
 
@@ -322,15 +322,14 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
 
 def _is_foreign_text(message: Message, group: BlockGroup) -> bool:
-    """Tell whether these assistant texts come from another API. `output_text` is valid only in items
-    with this API's ids.
-    """
+    """Return whether these assistant texts come from another API. `output_text` is valid only in items with this API's
+    ids."""
     foreign = message.role == "assistant" and not message.native.get(NAME)
     return foreign and all(is_plain_text(block) or _has_only_phase(block) for block, _ in group)
 
 
 def _has_only_phase(block: Block) -> bool:
-    """Tell whether this is a text with no native member except its phase."""
+    """Return whether this is a text with no native member except its phase."""
     return isinstance(block, Text) and not block.citations and native_of(block, NAME).keys() == {PHASE}
 
 

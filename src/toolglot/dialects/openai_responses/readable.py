@@ -86,7 +86,7 @@ def _text_result_reader(tool: str) -> ReadBlock:
 
 
 def _read_shell_result(item: ShellOutput) -> tuple[Block, ...]:
-    """One text for each command: its output and its exit status."""
+    """Read one text for each command: its output and its exit status."""
     texts: list[Block] = []
     left: dict[str, Any] = {}
     for index, run in enumerate(item.output or ()):

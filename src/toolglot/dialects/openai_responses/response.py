@@ -155,7 +155,7 @@ _ERROR_MEMBERS = frozenset({"fault", "base_resp", "type", "errors"})
 
 
 def _is_completed(body: Any) -> bool:
-    """Tell whether this response certainly ended well: a quick check that nearly all of them pass."""
+    """Return whether this response certainly ended well: a quick check that nearly all of them pass."""
     if type(body) is not dict or body.get("status") != "completed" or body.get("object") != "response":
         return False
     return not body.get("error") and _ERROR_MEMBERS.isdisjoint(body)
@@ -165,7 +165,7 @@ _NO_ANSWER_STATUSES = ("failed", "cancelled", "queued", "in_progress")
 
 
 def has_no_answer(response: dict[str, Any]) -> bool:
-    """Tell whether the response failed or is unfinished. An unfinished one is valid if it runs in the background."""
+    """Return whether the response failed or is unfinished. An unfinished one is valid if it runs in the background."""
     status = response.get("status")
     return status in list(_NO_ANSWER_STATUSES) and (status == "failed" or response.get("background") is not True)
 
@@ -360,5 +360,5 @@ def encode_end(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]
 
 
 def incomplete_reason(stop: Stop, *, refused: bool) -> str | None:
-    """Why the response is incomplete; None if it is complete."""
+    """Return the reason why the response is incomplete; None if it is complete."""
     return _INCOMPLETE_REASONS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)

@@ -208,8 +208,8 @@ class ResponsesStreamDecoder:
         return item
 
     def _match_output(self, fields: dict[str, Any], place: int, where: str) -> StreamItem:
-        """Find the item of an entry in the final output: by its ids, which some servers change, else by its content,
-        else by its position, which shifts if a server leaves items out of its output."""
+        """Find the item of an entry in the final output: by its ids, which some servers change, otherwise by its
+        content, otherwise by its position, which shifts if a server leaves items out of its output."""
         given: tuple[tuple[str, Any], ...] = (("call", fields.get("call_id")), ("id", fields.get("id")))
         for key in given:
             known = self._known.get(key) if isinstance(key[1], str) else None
@@ -262,8 +262,9 @@ class ResponsesStreamDecoder:
         self._finish_item(item, fields, _ITEM)
 
     def _find_done_item(self, fields: dict[str, Any], place: int | None) -> StreamItem | None:
-        """Find the item of a done event: by its position if its ids are the same, else by one of its ids, else by its
-        position. llama.cpp sends no positions and no item ids of calls; others send the same position for all items."""
+        """Find the item of a done event: by its position if its ids are the same, otherwise by one of its ids,
+        otherwise by its position. llama.cpp sends no positions and no item ids of calls; others send the same position
+        for all items."""
         item_id, call_id = (name if isinstance(name := fields.get(key), str) else "" for key in ("id", "call_id"))
         item = self._items.get(place if place is not None else item_id)
         if item is not None and not item.done and all(item.fields.get(key) == fields.get(key) for key in _IDS):
@@ -487,9 +488,8 @@ def _has_id(fields: dict[str, Any]) -> bool:
 
 
 def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
-    """Tell whether these fields, which have the position or the id of an item, belong to another call. Some servers
-    change ids, but not the name.
-    """
+    """Return whether these fields, which have the position or the id of an item, belong to another call. Some servers
+    change ids, but not the name."""
     if item.kind not in CALL_FIELDS:
         return False
     known, name = item.fields.get("name"), fields.get("name")
@@ -497,7 +497,7 @@ def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
 
 
 def _is_whole_call(item: StreamItem, piece: OpenBlock) -> bool:
-    """Tell whether a call is complete although its item did not end. A call without arguments was cut before them."""
+    """Return whether a call is complete although its item did not end. A call without arguments was cut before them."""
     if piece.whole is not None:
         return True
     said = piece.buffer.text()

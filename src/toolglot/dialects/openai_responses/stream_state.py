@@ -278,7 +278,7 @@ class BlockWriter:
 
 
 def _same_json(first: str, second: str) -> bool:
-    """Tell whether two texts are the same JSON, apart from whitespace and the order of keys."""
+    """Return whether two texts are the same JSON, apart from whitespace and the order of keys."""
     try:
         values = (json.decode_frame(text.encode()) for text in (first, second))
         return len({encode_json(value, order="sorted") for value in values}) == 1

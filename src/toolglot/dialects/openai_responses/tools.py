@@ -98,12 +98,12 @@ _read_one = part_reader(AnyTool)
 
 
 def _is_function(tool: dict[str, Any]) -> bool:
-    """Tell whether this has all members of a function except the type."""
+    """Return whether this has all members of a function except the type."""
     return "type" not in tool and isinstance(tool.get("name"), str) and isinstance(tool.get("parameters"), dict)
 
 
 def _is_nested(tool: dict[str, Any]) -> bool:
-    """Tell whether this is a function in the form of Chat Completions. Clients of both APIs mix them up."""
+    """Return whether this is a function in the form of Chat Completions. Clients of both APIs mix them up."""
     inner = tool.get(_NESTED)
     named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
     return named and tool.get("name") is None and tool.get("type", "function") == "function"

@@ -97,9 +97,8 @@ def detect_message(data: bytes, where: str = "$") -> str:
 
 
 def _can_start_stream(event: Any) -> bool:
-    """Tell whether this event can start a stream. The ids in `init` are printable; tasks of a request in their place
-    are not.
-    """
+    """Return whether this event can start a stream. The ids in `init` are printable; tasks of a request in their place
+    are not."""
     if event is None or event.WhichOneof("type") != "init":
         return True
     return all(str(value).isprintable() for field, value in event.init.ListFields())

@@ -114,7 +114,7 @@ def _restore_tasks(given: Any, messages: Sequence[Message], covered: Any, tasks:
 
 
 def can_continue(given: Any, messages: Sequence[Message], covered: int) -> bool:
-    """Tell whether a conversation can continue from these tasks, which cover its first `covered` messages.
+    """Return whether a conversation can continue from these tasks, which cover its first `covered` messages.
 
     Raises:
         DecodeError: one of them is not a task.

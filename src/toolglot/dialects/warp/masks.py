@@ -58,7 +58,7 @@ def _set_field(target: Any, patch: Any, field: Any) -> None:
 
 
 def would_change(message: Any, patch: Any, path: str) -> bool:
-    """Tell whether this update would change the message, without copying anything."""
+    """Return whether this update would change the message, without copying anything."""
     *parents, last = path.split(".")
     for name in parents:
         field = message.DESCRIPTOR.fields_by_name.get(name)
@@ -145,9 +145,8 @@ def set_text(message: Any, path: str, text: str) -> None:
 
 
 def can_hold(message: Any, path: str) -> bool:
-    """Tell whether this path can be set without replacing a oneof member. False if another member of a oneof in the
-    path is set.
-    """
+    """Return whether this path can be set without replacing a oneof member. False if another member of a oneof in the
+    path is set."""
     for name in path.split("."):
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
@@ -162,5 +161,5 @@ def can_hold(message: Any, path: str) -> bool:
 
 
 def paths_overlap(first: str, second: str) -> bool:
-    """Tell whether one of these paths is a prefix of the other."""
+    """Return whether one of these paths is a prefix of the other."""
     return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

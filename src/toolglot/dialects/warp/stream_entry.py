@@ -68,12 +68,12 @@ _CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by
 
 
 def is_content(path: str) -> bool:
-    """Tell whether this mask path leads to the content of a message, not to its other fields."""
+    """Return whether this mask path leads to the content of a message, not to its other fields."""
     return path.partition(".")[0] in _CONTENT
 
 
 def is_visible(path: str) -> bool:
-    """Tell whether this mask path leads to content that clients see."""
+    """Return whether this mask path leads to content that clients see."""
     name = path.partition(".")[0]
     return name in TEXT_PATHS or name in WARP_ONLY or name == "tool_call"
 
@@ -193,12 +193,12 @@ class AnswerEntry:
 
     @property
     def has_text(self) -> bool:
-        """Tell whether it is a text message that is not empty, or already open."""
+        """Return whether it is a text message that is not empty, or already open."""
         return self.kind in TEXT_PATHS and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.text_path)))
 
     @property
     def is_silent(self) -> bool:
-        """Tell whether it adds nothing to the answer so far."""
+        """Return whether it adds nothing to the answer so far."""
         return self.kind in SILENT_KINDS or (
             self.kind in TEXT_PATHS and self.index < 0 and not self.pieces.get(self.text_path)
         )

@@ -81,7 +81,7 @@ class _FoundFields:
 
 
 def has_unknown(message: Any) -> bool:
-    """Tell whether this message has an unknown field at any depth. Runs no Python code for each field.
+    """Return whether this message has an unknown field at any depth. Runs no Python code for each field.
 
     Protobuf checks at most 64 levels. Only JSON in a `Struct` is deeper, and `values.py` reads all of it.
     """

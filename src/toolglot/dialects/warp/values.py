@@ -137,7 +137,7 @@ def unreadable_arguments(size: int) -> str:
 
 
 def is_exact(text: str, struct: Any) -> bool:
-    """Tell whether this JSON text expresses the Struct exactly."""
+    """Return whether this JSON text expresses the Struct exactly."""
     again = Struct()
     try:
         value = json.decode_frame(text.encode("utf-8", "surrogatepass"))

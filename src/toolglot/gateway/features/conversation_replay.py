@@ -75,7 +75,7 @@ class ConversationReplay(Struct, eq=False):
         return self._conversation is not None and self._store is not None
 
     def needs_lookup(self, client: Dialect, upstream: Upstream) -> bool:
-        """Tell whether `look_up` has to read the store."""
+        """Return whether `look_up` has to read the store."""
         if upstream.dialect.name == WARP and client.name != WARP and upstream.warp_history == "replay":
             return True
         self._conversation = None
@@ -141,7 +141,7 @@ def _rebuild_conversation(
 
 
 def _without_instructions(message: Message) -> Message:
-    """A message without the gateway's own instructions, which the next turn may not contain."""
+    """Return a message without the gateway's own instructions, which the next turn may not contain."""
     content = tuple(block for block in message.content if not is_instruction(block))
     return message if len(content) == len(message.content) else replace(message, content=content)
 

@@ -67,6 +67,11 @@ _KNOWN = {
 """State of served calls without a store, by whether the client has blocks to send them back in."""
 
 
+def _admit_round(context: FlowContext, of_round: FlowContext) -> Steps[ApiError | None]:
+    """Check a call of one round by the rules of the whole answer."""
+    return None if context.admit is None else (yield from context.admit(of_round))
+
+
 def start_mcp_answer(
     service: Service,
     gateway: Gateway,
@@ -100,7 +105,7 @@ def start_mcp_answer(
         states=states,
         received=received,
         serves=toolbox.has,
-        admit=lambda of_round: None if context.admit is None else context.admit(of_round),
+        admit=partial(_admit_round, context),
     )
     store = record_store_reads(service.store, received.recording)
     kept = McpRounds(store, record.owner, service.recent_failures)
@@ -133,7 +138,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Tell whether the client named the server itself, in an API that has a form for approval requests."""
+    """Return whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -451,7 +456,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """Tool lists for clients that named the servers and have not seen the lists yet."""
+        """Return tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []

@@ -77,7 +77,7 @@ def filter_servers(config: McpConfig, caller: Caller) -> McpConfig:
 
 
 def note_withheld_servers(config: McpConfig, target: Target, caller: Caller) -> tuple[ReceiptLine, ...]:
-    """Receipt lines about servers of the model's alias that this key may not use."""
+    """Return the receipt lines about servers of the model's alias that this key may not use."""
     servers = filter_servers(config, caller).servers
     why = "this key may not use it"
     return tuple(Note(f"mcp.{name}", "MCP server", why) for name in target.mcp if name not in servers)

@@ -1,8 +1,8 @@
-"""Limits and budgets of a team's keys, around the flow of an answer.
+"""Limits and budgets of a team's keys: wraps the flow of an answer.
 
-Before an upstream is called, the request reserves what it may need; before each further call (a retry, a fallback, a
-round of tools), it is checked again. However it ends, it settles what the upstreams report, once. Pieces of a stream
-cost nothing more.
+Before an upstream is called, the request reserves its maximum usage. The limits are checked again before each further
+call (a retry, a fallback, a round of tools). When the flow ends, in any way, it settles the reported usage once. Single
+events of a stream need no extra work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolglot.server")
 
 _BYTES_PER_TOKEN = 3
-"""A quick upper estimate of the tokens in a request's body."""
+"""Bytes per token for a quick, high estimate of the tokens in a request body."""
 _WORDS = {
     "requests_per_minute": "requests per minute",
     "tokens_per_minute": "tokens per minute",
@@ -70,34 +70,48 @@ class RequestMeter(Struct, eq=False):
     pricing: Pricing
     received: ReceivedRequest
     target: Target
-    """The first target."""
+    """The request's first target."""
     note: Callable[[FlowContext], None]
-    """Writes what is known about the answer into its record."""
+    """Writes the available facts about the answer into its record."""
     hold: Hold | None = None
 
     def reserve(self, context: FlowContext) -> Steps[ApiError | None]:
-        """Reserve what the request may need. Returns the error of a request that does not fit."""
+        """Reserve the maximum usage of the request. Returns an error if it exceeds a limit."""
         key = self.account.key
-        counters, limits = self.team.counters, key.policy.limits
-        if not counters.knows(key.id):
-            try:
-                yield from await_result(context, partial(self.team.ledger.load, key.id))
-            except StoreError:
-                if limits.has_budget:
-                    log.warning("the spend of a key could not be read", exc_info=True)
-                    return _AWAY
-                counters.load(key.id, {})
         refusal = self.refuse_unpriced(self.target.upstream, self.target.model)
         if refusal is not None:
             return refusal
-        found = counters.reserve(self._demand(limits, is_exact=False), time())
-        if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
-            # The estimate was a quick one. Nothing was reserved yet.
-            found = counters.reserve(self._demand(limits, is_exact=True), time())
+        try:
+            found = yield from self._take_hold(context, is_exact=False)
+            if isinstance(found, Exceeded) and found.limit == "tokens_per_minute":
+                # The estimate was a quick one. Nothing was reserved yet.
+                found = yield from self._take_hold(context, is_exact=True)
+        except StoreError:
+            log.warning("the spend of a key could not be read", exc_info=True)
+            return _AWAY
         if isinstance(found, Exceeded):
             return describe_refusal(key.name, found)
         self.hold = found
         return None
+
+    def _take_hold(self, context: FlowContext, *, is_exact: bool) -> Steps[Hold | Exceeded]:
+        """Reserve from the shared counters, or from those of this process. Raises `StoreError`."""
+        key, shared, counters = self.account.key, self.team.shared, self.team.counters
+        demand = self._demand(key.policy.limits, is_exact=is_exact)
+        if shared is not None and demand.limits != _NO_LIMITS:
+            if shared.is_connected:
+                found = yield from await_result(context, partial(shared.reserve, demand))
+                if found is not None:
+                    return found
+            demand = replace(demand, limits=shared.share_of(demand.limits))
+        if not counters.knows(key.id):
+            try:
+                yield from await_result(context, partial(self.team.ledger.load, key.id))
+            except StoreError:
+                if demand.limits.has_budget:
+                    raise
+                counters.load(key.id, {})
+        return counters.reserve(demand, time())
 
     def _demand(self, limits: KeyLimits, *, is_exact: bool) -> Demand:
         key = self.account.key.id
@@ -116,11 +130,12 @@ class RequestMeter(Struct, eq=False):
                 tier = request.service_tier
                 nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output, service_tier=tier)
             elif price.is_due:
-                nano = 1  # unknown: it needs a budget that is not spent
+                nano = 1  # an unknown cost needs a budget that is not spent
         return Demand(key, limits, tokens + output, nano)
 
-    def admit(self, context: FlowContext) -> ApiError | None:
-        """Check before a call to an upstream, which the record names. Returns the error if it may not be made."""
+    def admit(self, context: FlowContext) -> Steps[ApiError | None]:
+        """Check the limits before a call to the upstream that the record names. Returns an error if the call is not
+        allowed."""
         if not self.team.keys.may_continue(self.account):
             return self.team.keys.refuse(self.account)
         hold, record = self.hold, context.record
@@ -135,11 +150,18 @@ class RequestMeter(Struct, eq=False):
             tokens = sum(_tokens_of(charge.usage) for charge in counted)
             used = Spent(tokens, sum(charge.cost or 0 for charge in counted))
         costs_money = self.pricing.find(upstream, model).is_due
-        exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        shared = self.team.shared
+        if shared is None or not shared.has(hold):
+            exceeded = self.team.counters.check(hold, used, costs_money=costs_money, now=time())
+        elif (upstream, model) == (self.target.upstream, self.target.model) and not record.charges:
+            exceeded = None  # it was reserved for this call
+        else:
+            check = partial(shared.check, hold, used, costs_money=costs_money)
+            exceeded = yield from await_result(context, check)
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
 
     def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
-        """Refuse a model without a known price to a key with a budget in USD, if that is the policy."""
+        """Return the error for a model without a known price, if the key has a budget in USD and may not use it."""
         policy = self.account.key.policy
         limits = policy.limits
         if limits.nano_usd_per_day is None and limits.nano_usd_per_month is None:
@@ -155,7 +177,7 @@ class RequestMeter(Struct, eq=False):
         return ApiError(kind="permission", code="price_unknown", param="model", message=message)
 
     def settle(self, context: FlowContext) -> None:
-        """Replace the reservation by what was used. Called once, at the end of the flow."""
+        """Replace the reservation with the actual usage. Called once, at the end of the flow."""
         hold = self.hold
         if hold is None:
             return
@@ -167,12 +189,16 @@ class RequestMeter(Struct, eq=False):
         finally:
             # Tokens without a price count for token budgets only.
             used = Spent(sum(row.tokens for row in rows), sum(row.nano_usd or 0 for row in rows))
-            self.team.counters.settle(hold, used)
+            shared = self.team.shared
+            if shared is not None and shared.has(hold):
+                shared.settle(hold, used)
+            else:
+                self.team.counters.settle(hold, used)
         if rows:
             self.team.ledger.add(rows)
 
     def _rows(self, context: FlowContext, hold: Hold) -> Iterator[UsageRow]:
-        """One row for each model call that has answered."""
+        """Yield one row for each model call that answered."""
         record = context.record
         charges = record.charges
         if not charges:
@@ -190,7 +216,7 @@ class RequestMeter(Struct, eq=False):
                 assert counts is not None
             if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
                 nano = cost_of(usage, price) if is_estimated else None
-                if nano is None:  # the rate for what was used is unknown: never free, and never too little
+                if nano is None:  # the rate is unknown: the cost must be neither zero nor too low
                     nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
             yield UsageRow(
                 request_id=record.id,
@@ -210,7 +236,7 @@ class RequestMeter(Struct, eq=False):
             )
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
-        """Complete counts that the upstream did not report: the answer was cut off, or it counts nothing."""
+        """Estimate missing counts: the answer was cut off, or the upstream reports no counts."""
         stream, characters = context.stream, context.record.bytes_out
         if isinstance(stream, StreamTranslation):
             characters = stream.characters
@@ -243,13 +269,13 @@ def with_metering(flow: Flow, context: FlowContext, meter: RequestMeter) -> Flow
 
 
 def estimate_input(received: ReceivedRequest) -> int:
-    from toolglot.tokens import estimate  # needed only where an upstream reports nothing, or a limit is close
+    from toolglot.tokens import estimate  # only needed if an upstream reports no usage, or a limit is close
 
     return estimate(received.request, image_tokens=received.client.request.image_tokens)
 
 
 def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
-    """The client's error for a limit that a request exceeds. It says which limit, and when it is free again."""
+    """Build the client's error for an exceeded limit. It names the limit and the time when the limit frees up."""
     words = _WORDS[exceeded.limit]
     is_money = exceeded.limit.startswith("nano_usd")
     amount = f"{exceeded.amount / NANO:g}" if is_money else str(exceeded.amount)
@@ -287,5 +313,5 @@ def _is_plausible(usage: Usage | None) -> bool:
 
 
 def _has_output(context: FlowContext) -> bool:
-    """Whether the client has got a part of an answer."""
+    """Whether the client has received part of an answer."""
     return context.stream is not None or context.record.usage is not None

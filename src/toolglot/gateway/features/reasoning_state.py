@@ -196,7 +196,7 @@ class ReasoningState(Struct, eq=False):
         return streamed.add
 
     def has_new_state(self, exchange: ExchangeCore, *, whole: bool) -> bool:
-        """Tell whether the answer may contain state that its upstream needs back."""
+        """Return whether the answer may contain state that its upstream needs back."""
         if self._asked is None:
             return False
         if exchange.withheld:
@@ -257,7 +257,7 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
 
 
 def _is_given(call: ToolCall, client: Dialect) -> bool:
-    """Tell whether the client gets this call as a call, not as text."""
+    """Return whether the client gets this call as a call, not as text."""
     if client.can.calls.broken != "shown" or call.kind != "function":
         return True
     return call.complete and (not call.arguments or json.object_of(call.arguments) is not None)
@@ -289,7 +289,7 @@ def _client_call_id(call: ToolCall) -> str:
 
 
 def _is_random(identity: str, name: str) -> bool:
-    """Tell whether an id is random, and so unique. False if in doubt: then the conversation's content also counts."""
+    """Return whether an id is random, and so unique. False if in doubt: then the conversation's content also counts."""
     identity, name = identity.lower(), name.lower()
     if _UUID.search(identity):
         return True

@@ -320,7 +320,7 @@ class _RecordingStore:
         return partial(self._read, RECORDED_READS[name], method) if name in RECORDED_READS else method
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Always True: a rerun needs every lookup, in the same order."""
+        """Return True always, because a rerun needs every lookup in the same order."""
         return True
 
     async def _read(self, kind: StoredKind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
@@ -342,12 +342,12 @@ class _RecordingStore:
 
 
 def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers of a recorded body, which is never compressed."""
+    """Return the headers of a recorded body, which is never compressed."""
     return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
 def _configured_secrets(secrets: Iterable[str]) -> Iterator[str]:
-    """Configured secrets, and the credential in a header's value (`Bearer ...`)."""
+    """Yield the configured secrets, and the credential in a header's value (`Bearer ...`)."""
     for secret in secrets:
         if not _PLACEHOLDER.fullmatch(secret):
             yield secret

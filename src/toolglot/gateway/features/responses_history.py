@@ -307,7 +307,7 @@ def _is_response(members: dict[str, Any]) -> bool:
 
 
 def _needs_change(expanded: ExpandedRequest, members: dict[str, Any]) -> bool:
-    """Tell whether the state members of the response object must change."""
+    """Return whether the state members of the response object must change."""
     return expanded.unstored_lines is None or bytes(members.get("store", b"")) == b"true"
 
 
@@ -399,7 +399,7 @@ class StreamRewriter:
         self._idle = not expanded.changes_response
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send for these bytes. An incomplete event is held until it is complete."""
+        """Return the bytes to send for these bytes. An incomplete event is held until it is complete."""
         if self._idle:
             return data
         if not self._held and data.endswith(b"\n\n") and b"\r" not in data:
@@ -437,7 +437,7 @@ class StreamRewriter:
         return sse.frame(json.encode_frame(members), event)
 
     def close(self) -> bytes:
-        """Bytes left over when the stream ends inside an event."""
+        """Return the bytes left over when the stream ends inside an event."""
         rest = bytes(self._held)
         self._held.clear()
         return rest

@@ -66,7 +66,7 @@ class ResponsesTurn:
     def begin_self_contained(
         cls, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
     ) -> tuple[ResponsesTurn, bytes] | None:
-        """The same without reading the store; None for a request that refers to something stored."""
+        """Begin a turn without reading the store. None for a request that refers to something stored."""
         if store is None and upstream_keeps_state:
             return cls(None, None, owner), body
         if store is None:

@@ -40,13 +40,13 @@ from toolglot.upstream.vendors import VENDORS
 
 _MAX_ATTEMPTS = 100
 _MAX_PARTS = 32
-"""Of an address."""
+"""Maximum number of parts of an address."""
 _NO_TIMEOUTS = BreakerConfig(failures=1_000_000)
 _LONG = Limits(keepalive=3600.0, drain=0.0)
 SILENCE_BEFORE_LEAVING = 0.01
 """Seconds of silence after which a client with nothing more to wait for disconnects."""
 STORED_ID_LENGTH = 53
-"""The length of the id of a stored response: `resp_` and 48 characters."""
+"""Length of a stored response's id: `resp_` and 48 characters."""
 
 
 class ReplaySettings(Struct, frozen=True, kw_only=True):
@@ -158,9 +158,8 @@ async def replay_question(recording: Recording, question: ReplayQuestion, settin
 
 
 def _http_version(recording: Recording) -> str:
-    """Return the HTTP version with the same end of the answer. For an HTTP/1.0 client, a cut connection has no meaning,
-    and older versions did not cut it.
-    """
+    """Return the HTTP version in which the answer ends as recorded. HTTP/1.0 clients cannot detect a cut connection,
+    and older versions of toolglot did not cut it."""
     told = [attempt.request.settings for attempt in recording.attempts]
     return "1.1" if any(settings is not None and settings.can_cut for settings in told) else "1.0"
 
@@ -176,7 +175,7 @@ def _had_store(recording: Recording) -> bool:
 
 
 def _was_stored(recording: Recording) -> bool:
-    """Tell whether the answer has the id of a stored response."""
+    """Return whether the answer has the id of a stored response."""
     start = recorded_start(recording) if recording.head.client == STORED else None
     return start is not None and start.id.startswith("resp_") and len(start.id) == STORED_ID_LENGTH
 

@@ -166,7 +166,7 @@ def _candidate_settings(recording: Recording) -> Iterator[ReplaySettings]:
 
 
 def _sent_native_tools(recording: Recording) -> bool:
-    """Tell whether tools or calls were sent natively."""
+    """Return whether tools or calls were sent natively."""
     first = recording.attempts[0].request if recording.attempts else None
     if first is None:
         return True

@@ -89,7 +89,8 @@ class RecordingFolder:
                 self._scan()
 
     def _rescan(self) -> bool:
-        """Other processes may have finished files since. Returns whether there is anything to remove."""
+        """Scan the folder again, because other processes may have finished files. Returns whether there is anything to
+        remove."""
         if self._others:
             self._scan()
         return bool(self._closed)

@@ -194,7 +194,7 @@ class RecordingWriter:
         self._hand_over(len(body), self._line, line, body, _is_binary(content_type))
 
     def deferred_line(self, line: RecordingLine, size: int, make: Callable[[], bytes]) -> None:
-        """The same for a body of about this size that the recorder's thread will create."""
+        """Record a line with a body of about this size, which the recorder's thread creates."""
         self._hand_over(size, self._deferred_line, line, make)
 
     def piece(self, stream: int, at: float, data: bytes, content_type: str = "") -> None:

@@ -379,7 +379,7 @@ class WorkerSupervisor:
             self._start(slot)
 
     def _on_replaced(self, slot: _SupervisedSlot) -> None:
-        """The former worker accepts no more connections."""
+        """Handle a former worker that accepts no more connections."""
         slot.before = None
         if slot.child is not None and slot.child.stage == "serving" and self._replacing is slot:
             self._replace_next()
@@ -408,7 +408,7 @@ class WorkerSupervisor:
             )
 
     def _on_unexpected_exit(self, slot: _SupervisedSlot, how: str, began: float, *, final: bool = False) -> None:
-        """A worker that started at this time has ended unexpectedly."""
+        """Handle the unexpected end of a worker that started at this time."""
         slot.child, slot.before = slot.before, None
         if slot.child is not None:
             self._waiting.clear()

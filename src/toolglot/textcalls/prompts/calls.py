@@ -91,7 +91,7 @@ def _write_result(results: Results, ids: IdForm, result: Result, number: int, sa
 
 
 def _short_id(name: str, call_id: str, index: int) -> str:
-    """Return the id itself if it has the right shape; else one derived from the call, always the same."""
+    """Return the id itself if it has the right shape; otherwise one derived from the call, always the same."""
     if len(call_id) == _SHORT_ID and call_id.isascii() and call_id.isalnum():
         return call_id
     seed = call_id or f"{name}:{index}"

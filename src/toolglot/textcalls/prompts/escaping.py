@@ -166,7 +166,7 @@ def _break_matches(
 
 
 def needs_names(text_format: Format) -> bool:
-    """Tell whether there are calls that only the name of a declared tool identifies."""
+    """Return whether there are calls that only the name of a declared tool identifies."""
     return any(call.weak for call in text_format.calls)
 
 
@@ -204,7 +204,7 @@ def _literal_shape(mark: str) -> MarkShape:
 
 
 def is_word(mark: str) -> bool:
-    """Tell whether a mark is an ordinary word: it counts only at the beginning of a line."""
+    """Return whether a mark is an ordinary word: it counts only at the beginning of a line."""
     return mark[0].isalnum() or mark[0] == "#"
 
 
@@ -258,7 +258,8 @@ def _weak_shapes(call: CallSyntax, tool_names: Sequence[str]) -> Iterable[MarkSh
 
 
 def _start_shapes(text_format: Format, tool_names: Sequence[str]) -> list[MarkShape]:
-    """If an answer may begin with a header without an opener, a tool's name alone on its first line is one."""
+    """Return the marks at the start of an answer. If a header needs no opener there, a tool's name alone on the first
+    line is one."""
     if text_format.messages is None or "" not in text_format.messages.at_start:
         return []
     return [(name[0], rf"{re.escape(name[1:])}\s") for name in tool_names if name]

@@ -24,7 +24,7 @@ _TOOL_TAGS = ("<tools>", "</tools>")
 
 
 def _tagged_result(tag: str, attribute: str = "") -> Results:
-    """A result between two tags, each on its own line."""
+    """Return a result between two tags, each on its own line."""
     return Results(
         result=f"<{tag}{attribute}>\n$text\n</{tag}>",
         marks=(f"<{tag}>", f"<{tag} ", f"</{tag}>"),

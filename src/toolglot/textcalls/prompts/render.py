@@ -157,7 +157,7 @@ def calls_text(format_name: str, calls: Sequence[ToolCall], first_index: int = 0
 
 
 def write_calls_with_notes(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> tuple[str, list[str]]:
-    """The same, with a note for everything that the format cannot express or that may be misread."""
+    """Write calls, and add a note for everything that the format cannot express or that may be misread."""
     return write_calls(find_prompt(format_name), calls, first_index)
 
 

@@ -42,7 +42,7 @@ def find_unwritable(prompt: Prompt, call: ToolCall, tools: Mapping[str, Any]) ->
 
 
 def _has_marks(prompt: Prompt, call: ToolCall, names: tuple[str, ...]) -> bool:
-    """Tell whether the written arguments contain a mark of the format."""
+    """Return whether the written arguments contain a mark of the format."""
     found = None if prompt.calls.body == "json" else object_members(call.arguments)
     texts = [call.arguments] if found is None else [*strings_in([[key, value] for key, _, value in found])]
     return any(break_marks(prompt, text, names) != text for text in texts)
@@ -83,7 +83,7 @@ def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = 
         return broken if told in (broken, flat) else told
 
     def member(key: str, value: Any) -> tuple[str, Any]:
-        """A tool's name is broken where a call would have it, in an example or a default value."""
+        """Break a tool's name where it would look like a call, in an example or a default value."""
         if key not in keys or not isinstance(value, str) or value.strip() not in names:
             return safe(key), value
         if escapes is not None:

@@ -333,7 +333,7 @@ class TolerantReader:
         return end, behind
 
     def _is_doubtful(self, start: int, end: int) -> bool:
-        """Tell whether a string without an end quote may have ended before `end`, or continue after it."""
+        """Return whether a string without an end quote may have ended before `end`, or continue after it."""
         content = self.text[start:end]
         # An escaped quote at the end closes an inner one, or else is the end quote itself.
         if content.endswith('\\"') and content.count('\\"') % 2:

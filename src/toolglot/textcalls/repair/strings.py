@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def has_undoubled_backslash(text: str, *, python: bool = False) -> bool:
-    """Tell whether some backslash of the text can only be one that should have been doubled."""
+    """Return whether some backslash of the text can only be one that should have been doubled."""
     match = (_PYTHON_ESCAPES if python else _KNOWN_ESCAPES).match(text)
     return match is not None and match.end() < len(text)
 

@@ -131,7 +131,7 @@ def _make_free_text(tool: Tool, hints: Hints) -> str:
 
 
 def _is_script(tool: Tool) -> bool:
-    """Codex's `exec` takes JavaScript in which its other tools are functions."""
+    """Whether the tool is Codex's `exec`, which takes JavaScript in which its other tools are functions."""
     return "javascript" in (tool.description or "").lower() and bool(words_of(tool.name) & SHELLS)
 
 

@@ -98,7 +98,7 @@ class Hints(Struct, frozen=True, kw_only=True):
         return FALLBACKS.get(kind or "", f"demo {name}".strip())
 
     def mentions(self, value: str) -> bool:
-        """Tell whether the wish contains this word."""
+        """Return whether the wish contains this word."""
         return bool(value) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self.wish.text, re.IGNORECASE) is not None
 
     def number(self, place: int) -> float | None:

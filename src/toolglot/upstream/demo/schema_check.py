@@ -17,7 +17,7 @@ Number = int | float
 
 
 def matches_schema(value: Any, schema: Any, root: Any, depth: int = 0) -> bool:
-    """Tell whether the schema allows the value. `root` is the document that references point into."""
+    """Return whether the schema allows the value. `root` is the document that references point into."""
     if not isinstance(schema, dict):
         return schema is not False
     if depth > MAX_DEPTH:

@@ -15,7 +15,7 @@ MAX_CALLS = 8
 MIN_SCORE = 3
 """Minimum score for a tool to be called."""
 FEW_TOOLS = 5
-"""With at most this many tools, one is called even if none fits the request."""
+"""Number of tools up to which one is called even if none fits the request."""
 
 MUTATING_VERBS = frozenset(
     """write edit delete remove replace update create kill send move rename apply patch insert drop set schedule spawn

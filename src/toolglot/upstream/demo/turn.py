@@ -32,7 +32,7 @@ class DemoTurn(Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...] = ()
     media: tuple[Media, ...] = ()
     rounds: int = 0
-    """How many times results have arrived."""
+    """Number of times that results have arrived."""
     folder: str | None = None
     """The working directory of the user's agent, if the agent names it."""
 

@@ -153,7 +153,7 @@ def _find_names(prose: str, begins: bool) -> tuple[str, ...]:
 
 
 def _is_subject(prose: str, first: re.Match[str]) -> bool:
-    """Tell whether the first word of a sentence is a name: it is alone, or is the subject of the sentence."""
+    """Return whether the first word of a sentence is a name: it is alone, or is the subject of the sentence."""
     return first[0].lower() not in PLAIN_WORDS and _SUBJECT.match(prose, first.end()) is not None
 
 

@@ -210,15 +210,15 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def deadline(self) -> float:
-        """Time at which this connection has waited too long. An upstream cannot be late while its socket is not
-        read."""
+        """Return the time at which this connection has waited too long. An upstream cannot be late while its socket is
+        not read."""
         if self.sending is None or self._paused or self.limit == inf:
             return inf
         silent = self.heard + self.limit
         return silent if self._progress is None else min(silent, self._progress.deadline)
 
     def on_deadline(self) -> None:
-        """The deadline has passed."""
+        """Handle a passed deadline."""
         sending = self.sending
         if sending is None:
             return
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
         sending.receiver.on_end()
 
     def _release(self) -> None:
-        """The answer has ended: return the connection to the pool if it can be reused."""
+        """Return the connection to the pool after an answer, if it can be reused."""
         self.sending = None
         if self._paused:
             self._paused = False

@@ -17,24 +17,24 @@ class AnswerReceiver(Protocol):
     """Callbacks for an answer. None follows after `on_whole`, `on_end`, `on_broken` or `InFlightRequest.abort`."""
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
-        """Header names are in lower case; repeated fields are joined."""
+        """Handle the head of an answer. Header names are in lower case; repeated fields are joined."""
         ...
 
     def on_body(self, data: bytes) -> None:
-        """All body bytes of one socket read; never empty."""
+        """Handle all body bytes of one socket read; never empty."""
         ...
 
     def on_end(self) -> None:
-        """The body is complete. The connection is already back in the pool, or closed."""
+        """Handle the end of the body. The connection is already back in the pool, or closed."""
         ...
 
     def on_whole(self, headers: dict[str, str], body: bytes) -> None:
-        """A successful answer that arrived in one read, in place of the other callbacks. The connection is already back
-        in the pool."""
+        """Handle a successful answer that arrived in one read. Replaces the other callbacks. The connection is already
+        back in the pool."""
         ...
 
     def on_broken(self, error: TransportError) -> None:
-        """The answer is missing or incomplete. All data received before the break has been delivered."""
+        """Handle a missing or incomplete answer. All data received before the break has been delivered."""
         ...
 
 

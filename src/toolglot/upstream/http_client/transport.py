@@ -85,7 +85,7 @@ class HttpTransport:
         )
 
     def _tls_context(self) -> ssl.SSLContext:
-        """Created on first use: reading the certificates takes longer than everything else."""
+        """Create the TLS context on first use, because reading the certificates takes longer than everything else."""
         if self._tls is None:
             self._tls = resuming_context(self._environment)
         return self._tls

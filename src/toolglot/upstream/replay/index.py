@@ -227,7 +227,7 @@ def _read_entries(file: Path) -> Iterator[RecordedCallEntry]:
 
 
 def _may_match(then: RequestFingerprint, now: RequestFingerprint) -> bool:
-    """Tell whether the parts without redactions are the same."""
+    """Return whether the parts without redactions are the same."""
     return len(then.solid) == len(now.solid) and all(
         one is None or one == other for one, other in zip(then.solid, now.solid, strict=True)
     )

@@ -54,7 +54,7 @@ def match_headers(match: str, recording: str) -> dict[str, str]:
 
 
 def apply_labels(exchange: ExchangeCore, upstream: Upstream, headers: Mapping[str, str]) -> None:
-    """If the reply is recorded, label its answer as the recorded one was."""
+    """Label the answer of a recorded reply like the recorded answer."""
     if ANSWER_ID in headers and isinstance(upstream.transport, RecordedTransport):
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = headers.get(MODEL, asked) != asked

@@ -59,7 +59,7 @@ class RequestFingerprint(Struct, frozen=True, kw_only=True):
     parts: bytes
     """Hashes of its parts, four bytes each, to find the nearest recording."""
     model: str = ""
-    """From the address or the body."""
+    """The model's name, from the address or the body."""
     shape: bytes = b""
     """Equal for requests with the same members and an equally long conversation."""
     solid: tuple[bytes | None, ...] = ()
@@ -177,7 +177,7 @@ def _request_model(url: str, value: Any) -> str:
 
 
 def matches_redacted(then: Sequence[RequestPart], now: Sequence[RequestPart]) -> bool:
-    """Tell whether a recorded request equals this one except for its redactions."""
+    """Return whether a recorded request equals this one except for its redactions."""
     return len(then) == len(now) and all(
         one.name == other.name and (one.lasting == other.lasting or matches_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)
