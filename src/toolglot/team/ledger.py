@@ -134,6 +134,10 @@ class Ledger:
         self._shared = shared
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
+        self._unsaved: dict[str, dict[str, Spent]] = {}
+        """What keys have spent by these rows, by window."""
+        self._adopted: set[str] = set()
+        """Keys with usage of gateways that have ended, which no counter has."""
         self._is_failing = False
 
     def add(self, rows: Sequence[UsageRow]) -> None:
@@ -143,6 +147,8 @@ class Ledger:
         except OSError as error:
             log.error("usage cannot be written to disk, and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
+        for row in rows:
+            self._note_unsaved(row, 1)
 
     async def run(self) -> None:
         """Save what comes in until cancelled."""
@@ -173,6 +179,7 @@ class Ledger:
             self._pending = rows + self._pending  # what is saved already counts once
             raise
         for row in rows:
+            self._note_unsaved(row, -1)
             for window in (row.day, row.day[:7]):
                 self._counters.saved(row.key_id, window, row.tokens, row.nano_usd or 0)
         if before is not None:
@@ -184,12 +191,21 @@ class Ledger:
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
         if self._shared is not None:
-            keys = list({*keys, *self._shared.take_active()})
+            keys = list({*keys, *self._shared.take_active(), *self._adopted})
+            self._adopted.clear()
         for start in range(0, len(keys), sql.MOST_ROWS):
             for key, spent in (await read_spent(self._database, keys[start : start + sql.MOST_ROWS], day)).items():
                 self._counters.rebase(key, spent)
                 if self._shared is not None:
-                    await self._shared.rebase(key, spent)
+                    await self._shared.rebase(key, spent, self._unsaved.get(key, {}))
+
+    def _note_unsaved(self, row: UsageRow, sign: int) -> None:
+        windows = self._unsaved.setdefault(row.key_id, {})
+        for name in (row.day, row.day[:7]):
+            tokens, nano = windows.get(name, Spent(0, 0))
+            windows[name] = Spent(tokens + sign * row.tokens, nano + sign * (row.nano_usd or 0))
+        if not any(map(any, windows.values())):
+            del self._unsaved[row.key_id]
 
     async def load(self, key: str) -> None:
         """Load what a key has spent, before its first request. Raises `StoreError`."""
@@ -201,6 +217,7 @@ class Ledger:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
+            self._adopted.update(row.key_id for row in rows)
             if rows:
                 log.info("saved the usage of %d answers of a gateway that ended suddenly", len(rows))
 
