@@ -224,3 +224,32 @@ def test_names_that_a_client_invents_never_hold_up_the_usage_of_others(place: Pl
         return found
 
     assert asyncio.run(work()) == (2, 14)
+
+
+def test_what_was_read_last_counts_while_the_database_is_away_with_what_is_not_saved(
+    place: Place, tmp_path: Path
+) -> None:
+    async def work() -> tuple[int, int]:
+        database = await place.open()
+        failing, counters = FailingDatabase(database), LocalCounters()
+        ledger = Ledger(failing, counters, tmp_path / "spool", lambda: NOW)
+        ledger.add([row(1)])
+        await ledger.flush()
+        await ledger.load("k")
+        counters.forget_idle()
+        ledger.add([row(2)])
+        failing.failure = "before"
+        await ledger.load("k")
+        away = counters.spent("k", day_of(NOW)).nano_usd
+        await ledger.flush()
+        counters._active.add("k")
+        await ledger.flush()
+        back = counters.spent("k", day_of(NOW)).nano_usd
+        failing.failure = "before"
+        with pytest.raises(StoreError):
+            await ledger.load("unknown")
+        await ledger.close()
+        await database.close()
+        return away, back
+
+    assert asyncio.run(work()) == (14, 14)

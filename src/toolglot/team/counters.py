@@ -115,14 +115,16 @@ class LocalCounters:
         """Whether the key's earlier spend has been loaded."""
         return key in self._keys
 
-    def load(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Set what a key had spent in each window before this process knew it."""
+    def load(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent] = {}) -> None:
+        """Set what a key had spent in each window before this process knew it: by the database, and what is not saved
+        yet."""
         if key in self._keys:
             return
         counts = self._keys[key] = KeyCounts()
         for name, amounts in spent.items():
             window = counts.window(name)
-            window.tokens, window.nano_usd = amounts
+            more = window.unsaved_tokens, window.unsaved_nano_usd = unsaved.get(name, Spent(0, 0))
+            window.tokens, window.nano_usd = amounts.tokens + more[0], amounts.nano_usd + more[1]
 
     def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
         """Replace a key's spend by that of the database, which has the spend of all gateways, and add what is not saved

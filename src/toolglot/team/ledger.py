@@ -38,6 +38,7 @@ ADOPT_EVERY = 30
 MOST_BYTES = 4 * 1024 * 1024
 """Size of a spool file after which the next one is begun."""
 BATCH = 1000
+MOST_KNOWN = 100_000
 _SUFFIX = ".usage"
 
 _encoder = msgspec.json.Encoder()
@@ -111,12 +112,6 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
             log.warning("%s has an incomplete row, which is dropped", path)
 
 
-async def read_spent(database: TeamDatabase, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
-    """Read what some keys have spent on a day and in its month, with all gateways. Raises `StoreError`."""
-    found = await database.run(partial(sql.spent, keys, day), writes=False)
-    return {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
-
-
 class Ledger:
     """Takes rows at once, and saves them in the background."""
 
@@ -126,12 +121,13 @@ class Ledger:
         counters: LocalCounters,
         folder: Path,
         now: Callable[[], float] = time,
-        shared: SharedCounters | None = None,
     ) -> None:
         self._database = database
         self._now = now
         self._counters = counters
-        self._shared = shared
+        self.shared: SharedCounters | None = None
+        self._known: dict[str, dict[str, Spent]] = {}
+        """What keys had spent when that was read last."""
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
         self._unsaved: dict[str, dict[str, Spent]] = {}
@@ -190,14 +186,14 @@ class Ledger:
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
-        if self._shared is not None:
-            keys = list({*keys, *self._shared.take_active(), *self._adopted})
+        if self.shared is not None:
+            keys = list({*keys, *self.shared.take_active(), *self._adopted})
             self._adopted.clear()
         for start in range(0, len(keys), sql.MOST_ROWS):
-            for key, spent in (await read_spent(self._database, keys[start : start + sql.MOST_ROWS], day)).items():
+            for key, spent in (await self._read_spent(keys[start : start + sql.MOST_ROWS], day)).items():
                 self._counters.rebase(key, spent)
-                if self._shared is not None:
-                    await self._shared.rebase(key, spent, self._unsaved.get(key, {}))
+                if self.shared is not None:
+                    await self.shared.rebase(key, spent, self._unsaved.get(key, {}))
 
     def _note_unsaved(self, row: UsageRow, sign: int) -> None:
         windows = self._unsaved.setdefault(row.key_id, {})
@@ -209,7 +205,27 @@ class Ledger:
 
     async def load(self, key: str) -> None:
         """Load what a key has spent, before its first request. Raises `StoreError`."""
-        self._counters.load(key, (await read_spent(self._database, [key], day_of(self._now())))[key])
+        spent = await self.read_spent(key, day_of(self._now()))
+        self._counters.load(key, spent, self._unsaved.get(key, {}))
+
+    async def read_spent(self, key: str, day: str) -> dict[str, Spent]:
+        """Read what a key has spent on a day and in its month, with all gateways. While the database is away, it is
+        what was read last on that day. Raises `StoreError`."""
+        try:
+            return (await self._read_spent([key], day))[key]
+        except StoreError:
+            known = self._known.get(key, {})
+            if day not in known:
+                raise
+            return known
+
+    async def _read_spent(self, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
+        found = await self._database.run(partial(sql.spent, keys, day), writes=False)
+        spent = {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        self._known.update(spent)
+        return spent
 
     async def adopt(self) -> None:
         """Save what processes have left that ended suddenly. Raises `StoreError`."""
