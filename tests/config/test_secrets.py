@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.config.schema import Config, McpConfig, McpServerConfig
-from toolglot.config.secrets import credentials_of, header_secrets, mcp_secrets
+from toolglot.config.schema import Config, McpConfig, McpServerConfig, TeamConfig
+from toolglot.config.secrets import credentials_of, header_secrets, mcp_secrets, team_secrets
 
 
 def secrets_of(server: McpServerConfig) -> tuple[str, ...]:
@@ -118,3 +118,10 @@ def test_an_address_is_printed_without_what_it_asks() -> None:
 )
 def test_an_ordinary_value_of_an_ordinary_header_is_no_secret(name: str, value: str, is_secret: bool) -> None:
     assert (value in header_secrets({name: value})) == is_secret
+
+
+def test_passwords_of_a_teams_servers_reach_no_log() -> None:
+    team = TeamConfig(database="postgresql://u:p%40ssword@db.example/x", limits="redis://:rediss-word@cache.example/0")
+    assert team_secrets(team) == ("p@ssword", "rediss-word")
+    assert "ssword" not in repr(team)
+    assert "rediss-word" not in repr(team)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.server import gateway
+from tests.team.fixtures import redis
+
+__all__ = ["redis"]
 
 BOTH_CLIENTS = frozenset(
     {

@@ -34,8 +34,8 @@ TURN_TOKENS, TURN_COST = 12 + 7, 12 * 1000 + 7 * 10_000
 """Every scripted answer reports 12 and 7 tokens."""
 
 
-def configured(folder: Path) -> TeamConfig:
-    return TeamConfig(enabled=True, database=str(folder / "team.sqlite3"))
+def configured(folder: Path, limits: str | None = None) -> TeamConfig:
+    return TeamConfig(enabled=True, database=str(folder / "team.sqlite3"), limits=limits)
 
 
 class Desk:
@@ -80,7 +80,8 @@ class Desk:
     def in_flight(self) -> int:
         team = self.running.service.team
         assert team is not None
-        return sum(counts.in_flight for counts in team.counters._keys.values())
+        shared = 0 if team.shared is None else len(team.shared._holds)
+        return shared + sum(counts.in_flight for counts in team.counters._keys.values())
 
 
 class Site(Desk):
@@ -89,15 +90,20 @@ class Site(Desk):
         self.stage = played
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=["memory", "redis"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A gateway whose limits are counted in its memory, and one with shared limits."""
+    limits = request.getfixturevalue("redis").url if request.param == "redis" else None
     folder = tmp_path_factory.mktemp("team")
     prices = {model_of(dialect): PRICE for dialect in DIALECTS}
     models = {
         "free-first": ModelConfig(upstream="to_gemini", model="unpriced", fallbacks=("anthropic-model",)),
     }
-    with stage(team=configured(folder), prices=prices, models=models) as played:
+    with stage(team=configured(folder, limits), prices=prices, models=models) as played:
         yield Site(folder, played)
+        team = played.running.service.team
+        assert team is not None
+        assert (team.shared is not None and team.shared.is_connected) == (limits is not None)
 
 
 @BOTH

@@ -8,20 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.team.counting import COUNTERS, Counters
+from tests.team.fixtures import postgres, redis
 from tests.team.places import KINDS, Place, PostgresPlace, SqlitePlace
-from tests.team.servers import Postgres, Redis, running
 
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    with running(Postgres) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis() -> Iterator[Redis]:
-    with running(Redis) as server:
-        yield server
+__all__ = ["postgres", "redis"]
 
 
 @pytest.fixture(params=KINDS)

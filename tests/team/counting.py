@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from toolglot.team.file_counters import FileCounters
 from toolglot.team.shared_counters import SharedCounters, SharedHold
 
 T = TypeVar("T")
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
 
 
 class Counters(Protocol):
@@ -48,7 +50,7 @@ class InRedis:
 
     def __init__(self, server: Redis, runner: asyncio.Runner, **options: Any) -> None:
         self.server = server
-        self.now = 0.0
+        self.now = NOW
         self.ledger: dict[str, dict[str, Spent]] = {}
         self._runner = runner
         self.shared = SharedCounters(server.url, self._load, LocalCounters(), clock=lambda: self.now, **options)
@@ -66,18 +68,19 @@ class InRedis:
         self.shared._holds.clear()
         self.shared._unsettled.clear()
         self.ledger.clear()
+        self.run(self.shared.beat())
 
     def load(self, key: str, spent: Mapping[str, Spent]) -> None:
         self.ledger[key] = dict(spent)
 
     def reserve(self, demand: Demand, now: float) -> Hold | Exceeded:
-        self.now = now
+        self._move_to(now)
         found = self.run(self.shared.reserve(demand))
         assert found is not None, "Redis is away"
         return found
 
     def check(self, hold: Hold, used: Spent, *, costs_money: bool, now: float) -> Exceeded | None:
-        self.now = now
+        self._move_to(now)
         assert isinstance(hold, SharedHold)
         return self.run(self.shared.check(hold, used, costs_money=costs_money))
 
@@ -91,9 +94,15 @@ class InRedis:
     def saved(self, key: str, window: str, tokens: int, nano_usd: int) -> None:
         """The ledger's sums are enough."""
 
-    def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
+    def rebase(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent] = {}) -> None:
         self.ledger.setdefault(key, {}).update(spent)
-        self.run(self.shared.rebase(key, spent))
+        self.run(self.shared.rebase(key, spent, unsaved))
+
+    def _move_to(self, now: float) -> None:
+        """The gateway lives at that time."""
+        if now != self.now:
+            self.now = now
+            self.run(self.shared.beat())
 
     def spent(self, key: str, window: str) -> Spent:
         windows = (window, window[:7]) if len(window) > 7 else (f"{window}-01", window)

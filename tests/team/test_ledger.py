@@ -364,3 +364,32 @@ def test_usage_waits_when_the_file_of_the_database_is_gone(
 
     assert asyncio.run(work()) == (1, 7)
     assert "usage is saved when a gateway starts the next time" in caplog.text
+
+
+def test_what_was_read_last_counts_while_the_database_is_away_with_what_is_not_saved(
+    place: Place, tmp_path: Path
+) -> None:
+    async def work() -> tuple[int, int]:
+        database = await place.open()
+        failing, counters = FailingDatabase(database), LocalCounters()
+        ledger = Ledger(failing, counters, tmp_path / "spool", lambda: NOW)
+        ledger.add([row(1)])
+        await ledger.flush()
+        await ledger.load("k")
+        counters.forget_idle()
+        ledger.add([row(2)])
+        failing.failure = "before"
+        await ledger.load("k")
+        away = counters.spent("k", day_of(NOW)).nano_usd
+        await ledger.flush()
+        counters._active.add("k")
+        await ledger.flush()
+        back = counters.spent("k", day_of(NOW)).nano_usd
+        failing.failure = "before"
+        with pytest.raises(StoreError):
+            await ledger.load("unknown")
+        await ledger.close()
+        await database.close()
+        return away, back
+
+    assert asyncio.run(work()) == (14, 14)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 from tests.cli.run import run
 from tests.server.process import Process, serving
 from tests.team.servers import Postgres, Redis, Server
-from tests.waiting import until
+from tests.waiting import FAILSAFE, until
 
 CONFIG = """
 [team]
@@ -157,6 +160,7 @@ def test_a_gateway_that_is_killed_while_the_database_is_away_loses_no_usage(post
 @pytest.fixture(scope="module")
 def limited(postgres: Postgres, redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two gateways that share their limits, too."""
+    redis.query("FLUSHALL")  # other tests have made gateways of other times
     config = CONFIG.replace("{database}", postgres.create_database())
     config = config.replace("[team]", f'[team]\nlimits = "{redis.url}"')
     with fleet(tmp_path_factory.mktemp("limited"), config, 2) as gateways:
@@ -210,3 +214,88 @@ def test_without_redis_each_gateway_allows_its_share_and_they_count_together_aga
     secret = limited.create(f"again-{outage}", "--requests-per-minute", "40")
     answered, seconds = accepted(limited.gateways, secret, 60)
     assert 40 <= answered <= 40 + seconds + 1
+
+
+REQUEST = b'{"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}'
+
+
+class Load:
+    """Clients that ask one gateway after the other until it ends."""
+
+    def __init__(self, gateways: list[Process], secret: str) -> None:
+        self._gateways, self._secret = gateways, secret
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(3)]
+        self.statuses: list[int] = []
+        """0: the connection broke."""
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(FAILSAFE)
+
+    def _ask(self, number: int) -> None:
+        while not self._is_over.wait(0.005):
+            number += 1
+            port = self._gateways[number % len(self._gateways)].port
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FAILSAFE)
+            try:
+                connection.request("POST", "/v1/chat/completions", REQUEST, {"x-api-key": self._secret})
+                reply = connection.getresponse()
+                reply.read()
+                self.statuses.append(reply.status)
+            except (OSError, http.client.HTTPException):
+                self.statuses.append(0)
+            finally:
+                connection.close()
+
+    def until_answered(self, more: int) -> None:
+        """Wait for so many further answers."""
+        before = len(self.statuses)
+        until(lambda: self.statuses[before:].count(200) >= more, f"answers after {Counter(self.statuses)}")
+
+
+def test_no_answer_is_lost_or_charged_twice_whatever_fails_under_load(
+    postgres: Postgres, redis: Redis, tmp_path: Path
+) -> None:
+    config = CONFIG.replace("{database}", postgres.create_database())
+    config = config.replace("[team]", f'[team]\nlimits = "{redis.url}"')
+    redis.query("FLUSHALL")
+    with fleet(tmp_path, config, 2) as site:
+        secret = site.create("busy", "--tokens-per-month", "1000000000", "--concurrent-requests", "50")
+        with Load(site.gateways, secret) as load:
+            load.until_answered(100)
+            with redis.stopped():
+                load.until_answered(100)
+            load.until_answered(50)
+            with redis.paused():
+                load.until_answered(100)
+            with postgres.stopped():
+                load.until_answered(100)
+            load.until_answered(50)
+            with postgres.paused():
+                load.until_answered(100)
+            with postgres.stopped():
+                load.until_answered(50)
+                site.gateways[1].signal(SIGKILL)
+                load.until_answered(50)
+            load.until_answered(50)
+        site.start("g1")  # saves what the killed one had not saved
+        answered, cut = load.statuses.count(200), load.statuses.count(0)
+        assert set(load.statuses) <= {200, 0}
+        until(lambda: site.requests("busy") >= answered, "usage of all answers")
+        # Of a request whose connection broke, nobody knows whether it was answered.
+        assert answered <= site.requests("busy") <= answered + cut
+        (row,) = json.loads(site.cli("spend", "--key", "busy", "--format", "json"))
+        tokens = row["input_tokens"] + row["output_tokens"]
+
+        def is_counted() -> bool:
+            shown = site.gateways[0].call("GET", "/v1/key", headers={"x-api-key": secret}).json()
+            return bool(shown["spent"]["month"]["tokens"] == tokens)
+
+        until(is_counted, "counter that equals the ledger")  # once the leases of the killed gateway have ended

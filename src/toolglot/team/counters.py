@@ -115,14 +115,16 @@ class LocalCounters:
         """Whether the key's earlier spend has been loaded."""
         return key in self._keys
 
-    def load(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Set the amounts that a key spent in each window before this process loaded it."""
+    def load(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent] = {}) -> None:
+        """Set the amounts that a key spent in each window before this process loaded it: those in the database, and
+        those that are not saved yet."""
         if key in self._keys:
             return
         counts = self._keys[key] = KeyCounts()
         for name, amounts in spent.items():
             window = counts.window(name)
-            window.tokens, window.nano_usd = amounts
+            more = window.unsaved_tokens, window.unsaved_nano_usd = unsaved.get(name, Spent(0, 0))
+            window.tokens, window.nano_usd = amounts.tokens + more[0], amounts.nano_usd + more[1]
 
     def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
         """Set a key's spend to the sum in the database, which covers all gateways, plus the unsaved amounts."""

@@ -77,7 +77,7 @@ class FileCounters(LocalCounters):
     def knows(self, key: str) -> bool:
         return key in self._loaded
 
-    def load(self, key: str, spent: Mapping[str, Spent]) -> None:
+    def load(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent] = {}) -> None:
         self._raise(key, spent, is_new=True)
         self._loaded.add(key)
 

@@ -40,6 +40,7 @@ ADOPT_EVERY = 30
 MOST_BYTES = 4 * 1024 * 1024
 """Size at which a spool file is rotated."""
 BATCH = 1000
+MOST_KNOWN = 100_000
 _SUFFIX = ".usage"
 
 _encoder = msgspec.json.Encoder()
@@ -136,12 +137,6 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
             log.warning("%s has an incomplete row, which is dropped", path)
 
 
-async def read_spent(database: TeamDatabase, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
-    """Read what some keys have spent on a day and in its month, with all gateways. Raises `StoreError`."""
-    found = await database.run(partial(sql.spent, keys, day), writes=False)
-    return {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
-
-
 class Ledger:
     """Records usage immediately, and saves it to the database in the background."""
 
@@ -151,14 +146,19 @@ class Ledger:
         counters: LocalCounters,
         folder: Path,
         now: Callable[[], float] = time,
-        shared: SharedCounters | None = None,
     ) -> None:
         self._database = database
         self._now = now
         self._counters = counters
-        self._shared = shared
+        self.shared: SharedCounters | None = None
+        self._known: dict[str, dict[str, Spent]] = {}
+        """What keys had spent when that was read last."""
         self._spool = Spool(folder)
         self._pending: list[UsageRow] = []
+        self._unsaved: dict[str, dict[str, Spent]] = {}
+        """What keys have spent by these rows, by window."""
+        self._adopted: set[str] = set()
+        """Keys with usage of gateways that have ended, which no counter has."""
         self._rounds = 0
 
     def add(self, rows: Sequence[UsageRow]) -> None:
@@ -168,6 +168,8 @@ class Ledger:
         except OSError as error:
             log.error("usage cannot be written to disk and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
+        for row in rows:
+            self._note_unsaved(row, 1)
 
     async def run(self) -> None:
         """Save new rows until cancelled."""
@@ -193,6 +195,7 @@ class Ledger:
             self._pending = rows + self._pending  # rows that were saved already count once
             raise
         for row in rows:
+            self._note_unsaved(row, -1)
             for window in (row.day, row.day[:7]):
                 self._counters.saved(row.key_id, window, row.tokens, row.nano_usd or 0)
         if before is not None:
@@ -211,17 +214,46 @@ class Ledger:
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
-        if self._shared is not None:
-            keys = list({*keys, *self._shared.take_active()})
+        if self.shared is not None:
+            keys = list({*keys, *self.shared.take_active(), *self._adopted})
+            self._adopted.clear()
         for start in range(0, len(keys), sql.MOST_ROWS):
-            for key, spent in (await read_spent(self._database, keys[start : start + sql.MOST_ROWS], day)).items():
+            for key, spent in (await self._read_spent(keys[start : start + sql.MOST_ROWS], day)).items():
                 self._counters.rebase(key, spent)
-                if self._shared is not None:
-                    await self._shared.rebase(key, spent)
+                if self.shared is not None:
+                    await self.shared.rebase(key, spent, self._unsaved.get(key, {}))
+
+    def _note_unsaved(self, row: UsageRow, sign: int) -> None:
+        windows = self._unsaved.setdefault(row.key_id, {})
+        for name in (row.day, row.day[:7]):
+            tokens, nano = windows.get(name, Spent(0, 0))
+            windows[name] = Spent(tokens + sign * row.tokens, nano + sign * (row.nano_usd or 0))
+        if not any(map(any, windows.values())):
+            del self._unsaved[row.key_id]
 
     async def load(self, key: str) -> None:
         """Load a key's spend before its first request. Raises `StoreError`."""
-        self._counters.load(key, (await read_spent(self._database, [key], day_of(self._now())))[key])
+        spent = await self.read_spent(key, day_of(self._now()))
+        self._counters.load(key, spent, self._unsaved.get(key, {}))
+
+    async def read_spent(self, key: str, day: str) -> dict[str, Spent]:
+        """Read what a key has spent on a day and in its month, with all gateways. While the database is away, it is
+        what was read last on that day. Raises `StoreError`."""
+        try:
+            return (await self._read_spent([key], day))[key]
+        except StoreError:
+            known = self._known.get(key, {})
+            if day not in known:
+                raise
+            return known
+
+    async def _read_spent(self, keys: Sequence[str], day: str) -> dict[str, dict[str, Spent]]:
+        found = await self._database.run(partial(sql.spent, keys, day), writes=False)
+        spent = {key: {day: Spent(*of_day), day[:7]: Spent(*of_month)} for key, (of_day, of_month) in found.items()}
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        self._known.update(spent)
+        return spent
 
     async def adopt(self) -> None:
         """Save the rows of processes that ended abnormally. Raises `StoreError`."""
@@ -229,6 +261,7 @@ class Ledger:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
+            self._adopted.update(row.key_id for row in rows)
             if rows:
                 log.info("saved the usage of %d answers of a gateway that ended abnormally", len(rows))
 

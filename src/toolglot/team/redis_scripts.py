@@ -5,8 +5,11 @@ Times are Redis' own, in microseconds. Keys of one API key have one hash tag:
 - `…:rates`: the theoretical arrival times of requests and tokens
 - `…:leases`: holds by the end of their leases. What a killed gateway held is free again after that
 - `…:holds`: what each hold has reserved: `day month tokens nano tokens nano`
-- `…:2026-11-18`, `…:2026-11`: tokens and nano-USD that are spent (`t`, `n`) and held (`ht`, `hn`) in a window; `loaded`
-  once the ledger's sum is in it
+- `…:2026-11-18`, `…:2026-11`: tokens and nano-USD of a window: the ledger's sums (`t`, `n`; `loaded` once they are
+  known), what each gateway has settled and not saved yet (`ut:GATEWAY`, `un:GATEWAY`), and what is held (`ht`, `hn`)
+
+A gateway replaces its unsaved amounts together with the sums that it has read after saving, so a settlement that comes
+late or twice is corrected a second later. Those of a killed gateway do not count: its spool has them.
 
 Amounts are integers below 2^53, which Lua's numbers hold exactly.
 """
@@ -15,10 +18,13 @@ from __future__ import annotations
 
 from hashlib import sha1
 
+INSTANCES = "toolglot:instances"
+"""Gateways by the time until which they count as alive."""
+
 _COMMON = """
 local prefix = KEYS[1]
 local rates, leases, holds = prefix .. 'rates', prefix .. 'leases', prefix .. 'holds'
-local MINUTE, MONTH = 60000000, 3024000
+local MINUTE, MONTH, INSTANCES = 60000000, 3024000, '@INSTANCES'
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -28,6 +34,24 @@ local function text(number) return string.format('%.0f', number) end
 local function get(key, field) return tonumber(redis.call('HGET', key, field) or '0') end
 local function add(key, field, amount)
   if amount ~= 0 then redis.call('HINCRBY', key, field, text(amount)) end
+end
+local function read_used(window)
+  local used, values = {t = 0, n = 0}, redis.call('HGETALL', window)
+  for index = 1, #values, 2 do
+    local kind, gateway = string.match(values[index], '^u([tn]):(.+)$')
+    if gateway then
+      local deadline = redis.call('ZSCORE', INSTANCES, gateway)
+      if not deadline or tonumber(deadline) <= now then kind = nil end
+    else
+      kind = string.match(values[index], '^h?([tn])$')
+    end
+    if kind then used[kind] = used[kind] + tonumber(values[index + 1]) end
+  end
+  return {used.t, used.n}
+end
+local function raise(window, tokens, nano)
+  if tonumber(tokens) > get(window, 't') then redis.call('HSET', window, 't', tokens) end
+  if tonumber(nano) > get(window, 'n') then redis.call('HSET', window, 'n', nano) end
 end
 local function parse(record)
   local day, month, dt, dn, mt, mn = string.match(record, '(%S+) (%S+) (%d+) (%d+) (%d+) (%d+)')
@@ -78,10 +102,7 @@ local has_budget = budgets[1][1] or budgets[1][2] or budgets[2][1] or budgets[2]
 if ARGV[13] == names[1] then
   for index = 1, 2 do
     local window = prefix .. names[index]
-    for offset, field in ipairs({'t', 'n'}) do
-      local known = tonumber(ARGV[12 + 2 * index - 1 + offset])
-      if known > get(window, field) then redis.call('HSET', window, field, text(known)) end
-    end
+    raise(window, ARGV[12 + 2 * index], ARGV[13 + 2 * index])
     redis.call('HSET', window, 'loaded', 1)
   end
 end
@@ -110,11 +131,11 @@ if tpm then
 end
 local held = {}
 for index, name in ipairs(names) do
-  local window = prefix .. name
+  local used = has_budget and read_used(prefix .. name)
   for offset, wanted in ipairs({tokens, nano}) do
-    local budget, fields, amount = budgets[index][offset], offset == 1 and {'t', 'ht'} or {'n', 'hn'}, 0
+    local budget, amount = budgets[index][offset], 0
     if budget and wanted > 0 then
-      local left = budget - get(window, fields[1]) - get(window, fields[2])
+      local left = budget - used[offset]
       if left <= 0 then
         local limit = (offset == 1 and 'tokens' or 'nano_usd') .. (index == 1 and '_per_day' or '_per_month')
         return {limit, text(now), '0', name}
@@ -138,9 +159,10 @@ return {'held', text(now), text(minute_tokens), record}
 _CHECK = """
 local record, tokens, nano = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 for index, window in ipairs(parse(record)) do
+  local counted = read_used(window[1])
   for offset, used in ipairs({tokens, nano}) do
-    local budget, fields = tonumber(ARGV[3 + 2 * index - 1 + offset]), offset == 1 and {'t', 'ht'} or {'n', 'hn'}
-    if budget and get(window[1], fields[1]) + get(window[1], fields[2]) - window[1 + offset] + used >= budget then
+    local budget = tonumber(ARGV[3 + 2 * index - 1 + offset])
+    if budget and counted[offset] - window[1 + offset] + used >= budget then
       return {(offset == 1 and 'tokens' or 'nano_usd') .. (index == 1 and '_per_day' or '_per_month'), text(now)}
     end
   end
@@ -152,11 +174,12 @@ return {'ok', text(now)}
 # was used in each case, and is read within a second or two.
 _SETTLE = """
 local id, tokens, nano, tpm, minute_tokens = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local gateway = ARGV[7]
 local record = release(id)
 if not record then return 0 end
 for _, window in ipairs(parse(record)) do
-  add(window[1], 't', tokens)
-  add(window[1], 'n', nano)
+  add(window[1], 'ut:' .. gateway, tokens)
+  add(window[1], 'un:' .. gateway, nano)
 end
 if tpm and tpm > 0 then
   redis.call('HSET', rates, 't', text(get(rates, 't') + (tokens - minute_tokens) * MINUTE / tpm))
@@ -176,15 +199,16 @@ redis.call('EXPIRE', holds, MONTH)
 return 1
 """
 
-# The ledger has the sum of all gateways, the counter what was settled a moment ago, too: the larger one is right.
+# What this gateway has read of the ledger, and what it has not saved yet. A ledger's sum only grows.
 _REBASE = """
-for index = 2, #ARGV, 3 do
+local gateway = ARGV[2]
+for index = 3, #ARGV, 5 do
   local window = prefix .. ARGV[index]
-  if redis.call('HEXISTS', window, 'loaded') == 1 then
-    for offset, field in ipairs({'t', 'n'}) do
-      local known = tonumber(ARGV[index + offset])
-      if known > get(window, field) then redis.call('HSET', window, field, text(known)) end
-    end
+  if redis.call('EXISTS', window) == 1 then
+    raise(window, ARGV[index + 1], ARGV[index + 2])
+    redis.call('HDEL', window, 'ut:' .. gateway, 'un:' .. gateway)
+    add(window, 'ut:' .. gateway, tonumber(ARGV[index + 3]))
+    add(window, 'un:' .. gateway, tonumber(ARGV[index + 4]))
   end
 end
 return 1
@@ -194,9 +218,9 @@ _SPENT = """
 expire_leases()
 local found = {}
 for index = 2, #ARGV do
-  local window = prefix .. ARGV[index]
-  table.insert(found, text(get(window, 't') + get(window, 'ht')))
-  table.insert(found, text(get(window, 'n') + get(window, 'hn')))
+  local used = read_used(prefix .. ARGV[index])
+  table.insert(found, text(used[1]))
+  table.insert(found, text(used[2]))
 end
 return found
 """
@@ -213,7 +237,7 @@ class Script:
     """A script by its text. Redis knows it by its hash."""
 
     def __init__(self, *parts: str) -> None:
-        self.text = "".join(parts)
+        self.text = "".join(parts).replace("@INSTANCES", INSTANCES)
         self.hash = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 

@@ -19,7 +19,7 @@ from toolglot.team.database import SqliteDatabase, TeamDatabase
 from toolglot.team.directory import KeyDirectory
 from toolglot.team.file_counters import FileCounters
 from toolglot.team.keys import ApiKey
-from toolglot.team.ledger import Ledger, read_spent
+from toolglot.team.ledger import Ledger
 from toolglot.team.people import ProviderAddresses
 from toolglot.upstream.transport import Transport
 
@@ -117,24 +117,21 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: T
     await keys.refresh()
     file = _counters_file(config, environ, workers)
     counters = LocalCounters() if file is None else FileCounters(file)
-    shared = await _open_shared(config.limits, database, counters)
     try:
-        ledger = Ledger(database, counters, _spool_folder(config, environ), shared=shared)
+        ledger = Ledger(database, counters, _spool_folder(config, environ))
     except OSError as error:
         raise as_store_error(error) from None
     await ledger.adopt()  # so that budgets are correct from the first request
+    shared = ledger.shared = await _open_shared(config.limits, ledger, counters)
     return Team(config, database, keys, counters, ledger, transport, shared)
 
 
-async def _open_shared(limits: str | None, database: TeamDatabase, local: LocalCounters) -> SharedCounters | None:
+async def _open_shared(limits: str | None, ledger: Ledger, local: LocalCounters) -> SharedCounters | None:
     """Connect to the counters that all gateways share. If Redis is away now, it is tried again."""
     if limits is None or not limits.startswith(REDIS):
         return None
     from toolglot.team.shared_counters import SharedCounters
 
-    async def load(key: str, day: str) -> dict[str, Spent]:
-        return (await read_spent(database, [key], day))[key]
-
-    shared = SharedCounters(limits, load, local)
+    shared = SharedCounters(limits, ledger.read_spent, local)
     await shared.beat()
     return shared

@@ -21,7 +21,7 @@ from toolglot.team.background import repeat
 from toolglot.team.counters import Demand, Exceeded, Hold, LocalCounters, Spent, exceeded_budget
 from toolglot.team.keys import KeyLimits
 from toolglot.team.redis_client import RedisConnection, RedisError, Reply, connect
-from toolglot.team.redis_scripts import BEAT, CHECK, REBASE, RENEW, RESERVE, SCRIPTS, SETTLE, SPENT, Script
+from toolglot.team.redis_scripts import BEAT, CHECK, INSTANCES, REBASE, RENEW, RESERVE, SCRIPTS, SETTLE, SPENT, Script
 
 log = logging.getLogger("toolglot.server")
 
@@ -151,7 +151,8 @@ class SharedCounters:
         hold.is_settled = True
         del self._holds[hold.id]
         limit = hold.demand.limits.tokens_per_minute
-        rest = ("" if limit is None else limit, hold.minute_tokens)
+        rest = ("" if limit is None else limit, hold.minute_tokens, self._instance)
+        self._active.add(hold.demand.key)
         arguments = (hold.demand.key, hold.id, used.tokens, used.nano_usd, *rest)
         self._unsettled[hold.id] = _Settlement(arguments, time() + self._lease)
         self._send_settlement(hold.id)
@@ -201,10 +202,12 @@ class SharedCounters:
         active, self._active = list(self._active), set()
         return active
 
-    async def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Raise a key's counters to the sums of the database, which has the spend of all gateways."""
+    async def rebase(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent]) -> None:
+        """Take over a key's sums of the database, which has the spend of all gateways, and what this one has not saved
+        yet."""
+        rows = ((name, *each, *unsaved.get(name, Spent(0, 0))) for name, each in spent.items())
         try:
-            await self._run(REBASE, key, *(part for name, each in spent.items() for part in (name, *each)))
+            await self._run(REBASE, key, self._instance, *(part for row in rows for part in row))
         except RedisError as error:
             self._lose(error)
 
@@ -237,7 +240,8 @@ class SharedCounters:
         self._connection = connection
         now = time()
         self._unsettled = {hold: each for hold, each in self._unsettled.items() if each.until > now}
-        for hold in list(self._unsettled):
+        for hold, settlement in self._unsettled.items():
+            self._active.add(str(settlement.arguments[0]))
             self._send_settlement(hold)
         await self._renew()  # Redis may have lost its memory
         if self.is_away:
@@ -266,7 +270,7 @@ class SharedCounters:
 
     def _command(self, script: Script, key: str | None, *arguments: str | int) -> tuple[str | int, ...]:
         now = "" if self._clock is None else round(self._clock() * 1e6)
-        prefix = f"{PREFIX}instances" if key is None else f"{PREFIX}{{{key}}}:"
+        prefix = INSTANCES if key is None else f"{PREFIX}{{{key}}}:"
         return ("EVALSHA", script.hash, 1, prefix, now, *arguments)
 
     async def _run(self, script: Script, key: str | None, *arguments: str | int) -> list[str]:
