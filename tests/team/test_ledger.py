@@ -363,7 +363,7 @@ def test_usage_waits_when_the_file_of_the_database_is_gone(
         return found
 
     assert asyncio.run(work()) == (1, 7)
-    assert "usage is saved when a gateway starts the next time" in caplog.text
+    assert "usage is kept on disk until a gateway starts again" in caplog.text
 
 
 def test_what_was_read_last_counts_while_the_database_is_away_with_what_is_not_saved(
