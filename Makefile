@@ -92,7 +92,8 @@ ROWS ?= 2
 test-all: set-up-e2e
 	@$(MAKE) --no-print-directory --jobs 3 test-core lint test-e2e
 
-WITH_E2E := tests/server tests/deploy tests/bench tests/docs tests/packaging tests/pages tests/cli
+# What uses the same ports, and what waits for processes more than it computes.
+WITH_E2E := tests/server tests/deploy tests/docs tests/cli
 
 test-core: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)

@@ -26,7 +26,7 @@ from toolglot.cli.app import app
 from toolglot.config.json_schema import json_schema
 from toolglot.dialects import DIALECTS
 from toolglot.server.actions import ACTIONS
-from toolglot.server.metrics import Counter, Histogram, Metrics
+from toolglot.server.metrics import Counter, Histogram, Metrics, PoolMember
 from toolglot.server.routes import ROUTES
 
 WRITTEN = "<!-- Written by `python -m scripts.reference`; do not edit. -->"
@@ -208,7 +208,8 @@ def metrics_page() -> str:
 
 
 def _gauges(metrics: Metrics) -> Iterator[tuple[str, ...]]:
-    text = metrics.text(in_flight=0, resting={"NAME": False}, up={"NAME": True}).decode()
+    members = [PoolMember("NAME", "NAME", 0, is_cooling=False)]
+    text = metrics.text(in_flight=0, resting={"NAME": False}, up={"NAME": True}, members=members).decode()
     for name in re.findall(r"^# TYPE (\S+) gauge$", text, re.MULTILINE):
         found = re.search(rf"^# HELP {name} (.*)$", text, re.MULTILINE)
         sample = re.search(rf"^{name}\{{(.*)\}} ", text, re.MULTILINE)

@@ -1,8 +1,6 @@
-"""Translation in one call: a request, a response, a stream, an error.
-
-Everything here is a thin wrapper around `Exchange`, for callers who have one thing to translate. A program that
-carries whole exchanges (a request, then its answer) uses `Exchange` itself, because tool names that were shortened for
-the upstream can be restored only by the exchange that shortened them.
+"""Functions that translate one document: a request, a response, a stream, an error. They are thin wrappers around
+`Exchange`. Programs that handle whole exchanges (a request, then its answer) use `Exchange` itself, because tool names
+that were shortened for the upstream can be restored only by the exchange that shortened them.
 """
 
 from __future__ import annotations
@@ -31,18 +29,18 @@ T = TypeVar("T")
 class Translated(Struct, frozen=True):
     """The translated bytes and the receipt.
 
-    `translated.as_model(anthropic.types.Message)` is the same as an object of an SDK.
+    `translated.as_model(anthropic.types.Message)` converts the data to an object of an SDK.
     """
 
     data: bytes
     receipt: Receipt
 
     def json(self) -> Any:
-        """The data as Python values."""
+        """Return the data as Python values."""
         return json.decode_frame(self.data)
 
     def as_model(self, model: type[T]) -> T:
-        """The data as an object of an SDK's class (a pydantic model, or a union of them)."""
+        """Return the data as an object of an SDK's class (a pydantic model, or a union of them)."""
         validated: T = sdk_objects.validate(model, self.json())
         return validated
 
@@ -58,7 +56,7 @@ class _StreamResult:
 
     @property
     def receipt(self) -> Receipt:
-        """What was lost, and what changed its form. It is complete once the stream has ended."""
+        """The losses and changes. Complete once the stream has ended."""
         return self._receipt
 
     @property
@@ -68,7 +66,7 @@ class _StreamResult:
 
     @property
     def stop(self) -> Stop | None:
-        """Why the answer ended; None until it has, and if it ended with an error."""
+        """The stop reason; None until the answer has ended, or if it ended with an error."""
         return self._translation.stop
 
     @property
@@ -77,7 +75,7 @@ class _StreamResult:
         return self._translation.fault
 
     def _validate(self, model: type[T], event: Any) -> T:
-        """The event as an object. Most SDKs have no type for an error event, so the fault is raised in its place."""
+        """Convert an event to an object. Most SDKs have no type for an error event, so the fault is raised instead."""
         try:
             validated: T = sdk_objects.validate(model, event)
         except ValueError:  # pydantic's ValidationError
@@ -106,12 +104,12 @@ class TranslatedStream(_StreamResult):
             yield last
 
     def json(self) -> Iterator[Any]:
-        """The events of the translated stream as Python values."""
+        """Iterate over the events of the translated stream as Python values."""
         for data in self:
             yield from _parse_events(data, self._framing)
 
     def as_models(self, model: type[T]) -> Iterator[T]:
-        """The events as objects of an SDK's class (a pydantic model, or a union of them).
+        """Iterate over the events as objects of an SDK's class (a pydantic model, or a union of them).
 
         Raises:
             UpstreamError: the stream ends with an error, after the events before it; `error` is the `fault`.
@@ -136,13 +134,13 @@ class TranslatedAsyncStream(_StreamResult):
             yield last
 
     async def json(self) -> AsyncIterator[Any]:
-        """The events of the translated stream as Python values."""
+        """Iterate over the events of the translated stream as Python values."""
         async for data in self:
             for event in _parse_events(data, self._framing):
                 yield event
 
     async def as_models(self, model: type[T]) -> AsyncIterator[T]:
-        """The events as objects of an SDK's class (a pydantic model, or a union of them). Raises as
+        """Iterate over the events as objects of an SDK's class (a pydantic model, or a union of them). Raises as
         `TranslatedStream.as_models` does."""
         async for event in self.json():
             yield self._validate(model, event)
@@ -150,7 +148,7 @@ class TranslatedAsyncStream(_StreamResult):
 
 
 def _parse_events(data: bytes, framing: Framing) -> Iterator[Any]:
-    """Parse the documents in whole frames. Markers that are no JSON are left out: `[DONE]`."""
+    """Parse the documents in whole frames. Markers that are not JSON (`[DONE]`) are omitted."""
     for _, document in framing.documents(data):
         if document.startswith(b"{"):
             yield json.decode_frame(document)
@@ -165,11 +163,11 @@ def translate_request(
     stream: bool | None = None,
     strict: bool = False,
 ) -> Translated:
-    """A request in the source's dialect, as a request in the target's.
+    """Translate a request from the source's dialect to the target's.
 
     `translate_request(body, "openai_chat", "anthropic").data`
 
-    `model` and `stream` override what the request says; Gemini has them in the URL, not in the body.
+    `model` and `stream` override the request's own values. Gemini has them in the URL, not in the body.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
@@ -183,7 +181,7 @@ def translate_request(
 
 
 def translate_response(data: Document, source: AnyDialect, target: AnyDialect, *, strict: bool = False) -> Translated:
-    """A whole response in the source's dialect, as a response in the target's.
+    """Translate a whole response from the source's dialect to the target's.
 
     `translate_response(completion, "openai_chat", "anthropic").as_model(anthropic.types.Message)`
 
@@ -200,7 +198,7 @@ def translate_response(data: Document, source: AnyDialect, target: AnyDialect, *
 def translate_stream(
     chunks: Chunk | Iterable[Chunk], source: AnyDialect, target: AnyDialect, *, strict: bool = False
 ) -> TranslatedStream:
-    """A streamed response in the source's dialect as one in the target's.
+    """Translate a streamed response from the source's dialect to the target's.
 
     `b"".join(translate_stream(chunks, "openai_chat", "anthropic"))`
 
@@ -219,7 +217,7 @@ def translate_stream_async(
 def translate_error(
     status: int, headers: Mapping[str, str], body: Document, source: AnyDialect, target: AnyDialect
 ) -> HttpError:
-    """An HTTP error in the source's dialect, as one in the target's.
+    """Translate an HTTP error from the source's dialect to the target's.
 
     `translate_error(429, {"retry-after": "7"}, body, "openai_chat", "anthropic").body`
     """
@@ -227,9 +225,8 @@ def translate_error(
 
 
 def read_stream(chunks: Chunk | Iterable[Chunk], dialect: AnyDialect) -> Iterator[Event]:
-    """The events of a streamed response, as they come.
-
-    `fold(read_stream(chunks, "openai_chat"))` adds them up to a `Response`.
+    """Iterate over the events of a streamed response as they arrive. `fold(read_stream(chunks, "openai_chat"))`
+    combines them into a `Response`.
     """
     found = find(dialect)
     decoder = found.stream_decoder(Receipt())
@@ -239,7 +236,7 @@ def read_stream(chunks: Chunk | Iterable[Chunk], dialect: AnyDialect) -> Iterato
 
 
 def read_response(data: Document, dialect: AnyDialect) -> Response:
-    """A whole response, independent of any dialect.
+    """Decode a whole response, independent of any dialect.
 
     `read_response(body, "gemini").content`
 

@@ -80,7 +80,7 @@ class CallIdRules(
     max_length: int = 64
     form: str = ""
     """The only form of ids, by the tool's name and the call's number in the conversation:
-    `functions.{name}:{number}`. Empty if any id of the pattern will do."""
+    `functions.{name}:{number}`. Empty if any id that matches the pattern is accepted."""
     state_mark: str = ""
     """Ids that contain this mark carry reasoning state of the server. They stay whole, regardless of their length."""
     numbered_parts: bool = False
@@ -114,7 +114,7 @@ class ToolCapabilities(
     deferred: bool = False
     schema: Literal["any", "object", "openapi"] = "object"
     """`object`: the root must be an object, without combinations of schemas. `openapi`: the same, in the OpenAPI subset
-    that older Gemini endpoints accept. `any`: no demands."""
+    that older Gemini endpoints accept. `any`: no restrictions."""
     parameters_optional: bool = False
     """A tool may also omit its parameters."""
     array_items: bool = False
@@ -255,7 +255,7 @@ class ReasoningCapabilities(
     """The largest thinking budget in tokens."""
     with_tools: bool = True
     with_forced_choice: bool = True
-    """A request that reasons may force a tool choice."""
+    """A request with reasoning may force a tool choice."""
 
 
 class AnswerCapabilities(Struct, frozen=True, kw_only=True, rename={"tiers": "answer_tiers"}):

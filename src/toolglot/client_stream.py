@@ -1,4 +1,4 @@
-"""The client's side of a translated stream: events in, bytes out, and how the stream ended."""
+"""The client's side of a translated stream: it encodes events to bytes and records how the stream ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClientStream:
-    """Encodes events for the client, tells the exchange's listener, and records the end of the stream.
+    """Encodes events for the client, notifies the exchange's listener, and records the end of the stream.
 
     - `broken`: the upstream's connection failed, or its stream ended in the middle of an answer.
     - `is_cut`: the caller must cut the client's connection to signal this: the client gets no error event, and its
@@ -27,7 +27,6 @@ class ClientStream:
     __slots__ = (
         "_cuts",
         "_exchange",
-        "_has_usage",
         "_head",
         "_listener",
         "_waits",
@@ -40,6 +39,7 @@ class ClientStream:
         "service_tier",
         "stop",
         "usage",
+        "usage_at_start",
     )
 
     def __init__(self, exchange: ExchangeCore, encoder: StreamEncoder) -> None:
@@ -47,7 +47,7 @@ class ClientStream:
         self.encoder = encoder
         self._listener = None if exchange.new_listener is None else exchange.new_listener()
         self.characters = 0  # of the answer, to estimate usage if it is missing at the end
-        self._has_usage = False  # the `Start` event had usage
+        self.usage_at_start: Usage | None = None  # of the `Start` event
         self._cuts = exchange.options.can_cut and exchange.client.stream.broken == "cut"
         self._waits = exchange.options.holds_head  # only the head of an answer has come so far
         self._head = b""
@@ -72,9 +72,7 @@ class ClientStream:
             return self.encoder.feed(event)
         if type(event) is Open:
             self.characters += characters_at_start(event.block)
-        elif type(event) is Start:
-            self._has_usage = event.usage is not None
-        needs_usage = type(event) is Finish and (not self._has_usage or _lacks_output(event.usage))
+        needs_usage = type(event) is Finish and (self.usage_at_start is None or _lacks_output(event.usage))
         encoded = self.encoder.feed(self._with_usage(event) if needs_usage else event)
         receipt = self._exchange.receipt
         if self._exchange.strict and receipt.losses and not isinstance(event, Fault):
@@ -92,6 +90,15 @@ class ClientStream:
             if self._waits and type(event) is not Start:
                 self._waits = False
 
+    def add_forwarded(self, events: Sequence[Event]) -> None:
+        """Account for events whose bytes were forwarded."""
+        for event in events:
+            if type(event) is Delta:
+                self.characters += len(event.text)
+            elif type(event) is Open:
+                self.characters += characters_at_start(event.block)
+        self.listen(events)
+
     def add_written(self, delta: Delta, events: Sequence[Event]) -> None:
         """Account for text whose bytes were written without an event."""
         self.characters += len(delta.text)
@@ -99,8 +106,8 @@ class ClientStream:
             self.listen(events)
 
     def cuts_at(self, event: Event) -> bool:
-        """Whether the client's connection is cut in place of this event: its upstream broke off, and it is the error,
-        or the end of a truncated call, which clients must not take for a complete one."""
+        """Return whether the client's connection is cut instead of sending this event: the upstream broke off, and the
+        event is the error, or the end of a truncated call, which clients must not treat as complete."""
         shows_break = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
         if not (self.broken and self._cuts and shows_break):
             return False
@@ -115,13 +122,13 @@ class ClientStream:
             self.service_tier = event.service_tier or self.service_tier
             self.ended = True
         elif type(event) is Start:
-            self.service_tier = event.service_tier
+            self.service_tier, self.usage_at_start = event.service_tier, event.usage
         elif isinstance(event, Fault):
             self.fault = self._exchange.hide(event.error)
             self.ended = True
 
     def hold_head(self, written: bytes) -> bytes:
-        """Prepend the held-back head; return nothing while only the head has come."""
+        """Prepend the held-back head. Returns nothing until more than the head has arrived."""
         if self._waits:
             self._head += written
             return b""

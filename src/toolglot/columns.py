@@ -1,4 +1,4 @@
-"""How much room a text takes in a terminal."""
+"""The width of text in a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import unicodedata
 
 
 def width_of(text: str) -> int:
-    """The columns that a text takes."""
+    """Return the number of columns of a text."""
     return len(text) if text.isascii() else sum(map(columns_of, text))
 
 
 def fitting(text: str, width: int, start: int = 0) -> int:
-    """Up to where the text fits, at least one character."""
+    """Return the number of characters that fit, at least one."""
     used = 0
     for number in range(start, len(text)):
         used += columns_of(text[number])

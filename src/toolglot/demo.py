@@ -1,7 +1,6 @@
-"""`make demo`: three clients on models of other vendors' APIs, and what went over the wires on both sides.
-
-No key, no network, no model. The gateway is a real one, in a separate process, with the built-in demo as its upstreams.
-It records its exchanges, and everything printed here comes from the recordings.
+"""`make demo`: three clients on models of other vendors' APIs, with the documents on both wires. It needs no key, no
+network and no model. The gateway is a real one, in a separate process, with the built-in demo as its upstreams. It
+records its exchanges, and everything printed here comes from the recordings.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ FAILURE = "the station does not answer"
 
 WIDTH = 80
 INDENT = " " * 4
-LABEL_WIDTH = 18
+LABEL_WIDTH = 19
 
 Json = dict[str, Any]
 
@@ -61,7 +60,7 @@ class Call(Struct, frozen=True):
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """One vendor's API: how its clients ask, and where calls and results are in its documents."""
+    """One vendor's API: the requests of its clients, and the places of calls and results in its documents."""
 
     title: str
     client: str
@@ -72,12 +71,12 @@ class Api(Struct, frozen=True, kw_only=True):
     message: tuple[str | int, ...]
     """Path of the model's message in an answer."""
     raw_calls: Callable[[Json], list[Json]]
-    """The calls in an answer, as they are on the wire."""
+    """The calls in an answer, in wire form."""
     call: Callable[[Json], Call]
     go_on: Callable[[Json, Json, list[Call]], Json]
-    """The request, the answer and its calls make the next request."""
+    """Makes the next request from the request, the answer and its calls."""
     raw_results: Callable[[Json], list[Json]]
-    """The tool results in a request, as they are on the wire."""
+    """The tool results in a request, in wire form."""
 
 
 CHAT = Api(
@@ -186,18 +185,18 @@ GEMINI = Api(
 )
 
 UPSTREAMS = {"chat": ("openai_chat", CHAT), "gemini": ("gemini", GEMINI), "anthropic": ("anthropic", ANTHROPIC)}
-"""By name: the dialect of an upstream and its API. Behind each is the demo model."""
+"""Dialects and APIs of the upstreams, by name. The demo model answers for each."""
 PAIRS = [(ANTHROPIC, "chat"), (CHAT, "gemini"), (GEMINI, "anthropic")]
 """Clients and their upstreams. The first is shown in detail."""
 
 EXPLANATIONS = {
-    "loss: top_k": "The upstream's API has no such parameter. It is left out and reported.",
-    "cache breakpoint": "A hint for the prompt cache: the answer is the same without it.",
+    "loss: top_k": "The upstream's API has no such parameter. It is omitted and reported.",
+    "cache breakpoint": "This is a hint for the prompt cache. The answer is the same without it.",
     "result that is an error": "Chat has no flag for failed tools, so the text tells the model.",
     "thought signature": "Gemini signs its calls and refuses unsigned ones that are not marked.",
     "no output limit": "Anthropic requires a limit, and the client sent none.",
 }
-"""By a part of a receipt line: what the line means for the reader."""
+"""Explanations for the reader, by a part of the receipt line."""
 
 
 COMMANDS = {
@@ -205,9 +204,9 @@ COMMANDS = {
     "one request, without a server": (
         "translate --from openai_chat --to gemini \\\n    --kind request docs/examples/chat-request.json"
     ),
-    "how an agent is started; without --show, it starts": "launch claude --model demo --show",
-    "what is set up on this machine, and what to do next": "doctor",
-    "the gateway for your keys and local models, until Ctrl-C": "serve",
+    "the command that starts an agent; without --show, it runs": "launch claude --model demo --show",
+    "the setup of this machine, and the next step": "doctor",
+    "the gateway for your keys and local models; Ctrl-C ends it": "serve",
 }
 """Next steps in a clone: the purpose and the command of each."""
 
@@ -246,7 +245,7 @@ def _post(url: str, client: Api, body: Json) -> bytes:
     key = "Bearer any" if client.key_header == "authorization" else "any"
     headers = {"content-type": "application/json", client.key_header: key}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    # The gateway is on this machine: a proxy has no business with it.
+    # The gateway is on this machine, so no proxy is used.
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
         data: bytes = reply.read()
         return data
@@ -293,8 +292,8 @@ def _decode_body(data: bytes) -> Json:
 
 
 def _print_all(recordings: list[Recording]) -> None:
-    print(_bold("toolglot: three clients, and no model speaks its client's API"))
-    print("A real gateway ran on this machine. Its models are built in: no key, no network.")
+    print(_bold("toolglot: three clients, each on a model with another vendor's API"))
+    print("A real gateway ran on this machine with built-in models: no key, no network.")
     exchanges = [DemoExchange(recording) for recording in recordings]
     for number, (client, name) in enumerate(PAIRS):
         upstream = UPSTREAMS[name][1]
@@ -308,8 +307,8 @@ def _print_all(recordings: list[Recording]) -> None:
 def _print_detail(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
     _print_body(f"The client sent (POST {first.recording.request.path}):", first.sent)
     _print_body(f"The upstream got ({upstream.title}):", first.got)
-    _print_message("came back", upstream, first.came_back)
-    _print_message("the client saw", client, first.saw)
+    _print_message("the upstream answered", upstream, first.came_back)
+    _print_message("the client got", client, first.saw)
     _print_receipt(first)
     print()
     print("The client ran both tools, one of them failed, and it sent the results:")
@@ -318,7 +317,7 @@ def _print_detail(client: Api, upstream: Api, first: DemoExchange, second: DemoE
     _print_receipt(second, known=first)
     frames = [sum(1 for _ in SseReader().feed(data)) for data in (second.came_back, second.saw)]
     print()
-    print(f"The answer was streamed: {frames[0]} events came back, and the client saw {frames[1]}:")
+    print(f"The answer was streamed: the upstream sent {frames[0]} events, and the client got {frames[1]}:")
     _print_text(second)
 
 
@@ -330,8 +329,8 @@ def _print_message(verb: str, api: Api, body: bytes) -> None:
 def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
     answered, seen = json.loads(first.came_back), json.loads(first.saw)
     rows = [
-        ("came back", upstream.raw_calls(answered)),
-        ("client saw", client.raw_calls(seen)),
+        ("upstream sent", upstream.raw_calls(answered)),
+        ("client got", client.raw_calls(seen)),
         ("client sent", client.raw_results(second.sent)),
         ("upstream got", upstream.raw_results(second.got)),
     ]
@@ -344,7 +343,7 @@ def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoEx
 
 
 def _add_label(label: str, text: str) -> str:
-    """A line or a few, with the label in a column of its own, and long ids shortened."""
+    """Add lines with the label in its own column, and shorten long ids."""
     column = " " * LABEL_WIDTH
     shown = re.sub(r"(call_\w{4})\w+", r"\1…", text)
     wrapped = textwrap.fill(shown, WIDTH, initial_indent=column, subsequent_indent=column, break_on_hyphens=False)
@@ -365,7 +364,7 @@ def _print_receipt(exchange: DemoExchange, known: DemoExchange | None = None) ->
     """Print the lines of a receipt that an earlier receipt does not have, each with an explanation."""
     lines = [line for line in exchange.receipt if known is None or line not in known.receipt]
     if not lines:
-        print(f"\n{_dim('Receipt:')} nothing was lost, and nothing changed its form.")
+        print(f"\n{_dim('Receipt:')} no loss and no change of form.")
         return
     print(f"\n{_dim('Receipt:')}")
     for line in lines:
@@ -385,13 +384,13 @@ def _print_text(exchange: DemoExchange) -> None:
 def _print_commands() -> None:
     toolglot = _command()
     print()
-    print(_bold("Now you: these commands run as printed"))
+    print(_bold("Try these commands, which run as printed"))
     for comment, command in COMMANDS.items():
         print(f"\n  {_dim(f'# {comment}')}\n  {toolglot} {command}")
 
 
 def _command() -> str:
-    """How to call this installation's `toolglot` from here."""
+    """Return the command of this installation's `toolglot`, relative to the current folder."""
     installed = Path(sys.executable).parent / "toolglot"
     if shutil.which("toolglot") == str(installed):
         return "toolglot"

@@ -42,7 +42,7 @@ class StreamDecoder(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether the stop reason has come. If nothing follows, not even a proper end, only usage is lost."""
+        """Whether the stop reason has arrived. If nothing follows, not even a proper end, only usage is lost."""
         ...
 
 
@@ -54,7 +54,7 @@ class StreamEncoder(Protocol):
         ...
 
     def keepalive(self) -> bytes:
-        """Bytes that this dialect's real clients ignore."""
+        """Return the bytes that this dialect's real clients ignore."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class Counting(Struct, frozen=True, kw_only=True):
     encode_count: Callable[[int], bytes]
     decode_count: Callable[[bytes], int]
     needs_model: bool = True
-    """The API requires a request to name its model."""
+    """True if the API requires a request to name its model."""
 
 
 def _no_name(body: bytes) -> str:
@@ -166,11 +166,11 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     system_key: str | None = None
     """The member that holds system text, if it is separate from the conversation."""
     model_in_path: bool = False
-    """The URL, not the body, has the model and whether to stream."""
+    """True if the URL, not the body, has the model and whether to stream."""
     needs_model: bool = True
-    """The API requires a request to name its model."""
+    """True if the API requires a request to name its model."""
     results_name_tools: bool = False
-    """A result must name its tool."""
+    """True if a result must name its tool."""
     wrap_result: Callable[[Any, Raw], Any] = _keep_raw
     """Wraps a bare result (its value, and its JSON) into an element of the history; returns anything else unchanged."""
     refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
@@ -223,7 +223,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):
-    """The members of an answer, streamed or not, and what clients need."""
+    """Form of a dialect's answers, with and without streaming: their members, and what clients require."""
 
     id_prefix: str = ""
     """Prefix of answer ids."""
@@ -236,11 +236,11 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     is_call: Callable[[Json], bool] = _always_false
     """Whether a block that was decoded as unknown is a call without a name."""
     side_members: frozenset[str] = frozenset()
-    """Names of members without which an answer is still the same answer. Values of a wrong type are left out."""
+    """Names of members that are not essential to an answer. Values of a wrong type are omitted."""
     names_stop_sequence: bool = False
-    """Answers name the stop sequence that was hit."""
+    """True if answers name the stop sequence that was hit."""
     usage_required: bool = False
-    """Clients need token counts, even if the upstream sends none."""
+    """True if clients need token counts, even if the upstream sends none."""
     required_counts: frozenset[str] = frozenset()
     """Counts of `Usage` that the API's types require in a usage object."""
     overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
@@ -248,7 +248,7 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
 
 
 class StreamShape(Struct, frozen=True, kw_only=True):
-    """The form of a stream, and what clients need."""
+    """The form of a stream, and the needs of clients."""
 
     framing: Framing = EVENTS
 
@@ -266,8 +266,8 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     error_codes: frozenset[str] = frozenset()
     """Error codes that streaming clients look for inside a stream, even if nothing came before."""
     early_failures: bool = False
-    """If an upstream of this dialect begins its stream with an error, the client also gets it inside its stream, with
-    its code. Otherwise the client gets an HTTP status, which clients handle better."""
+    """True if a client gets an error at the start of an upstream's stream inside its own stream, with the error's code.
+    Otherwise the client gets an HTTP status, which clients handle better."""
     note_forwarded: Callable[[StreamEncoder, bytes], None] | None = None
     """Passes a forwarded frame to the encoder, for APIs whose last event repeats earlier content: toolglot may have to
     end the stream with an error of its own."""
@@ -303,7 +303,7 @@ class HistoryDemand(Struct, frozen=True, kw_only=True):
     """Servers' demands on a history whose reasoning is not their own."""
 
     apply: Callable[[Request, Any, Sequence[Message]], Request] = _keep_request
-    """A pass that also gets the messages from before foreign reasoning was removed."""
+    """The pass. It also gets the messages before the removal of foreign reasoning."""
     triggers: Callable[[Any], int] = _need_no_features
     """The features that it handles (`features.py`), as for `plan.runs_on`."""
 
@@ -315,14 +315,14 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Special rules for servers of this dialect."""
 
     forwards: bool = True
-    """Bytes may be forwarded unchanged if both sides speak this dialect."""
+    """True if bytes may be forwarded unchanged when both sides speak this dialect."""
     answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
     """Creates the first event pass for an answer, from the sent request and the name of the client's dialect."""
     answering: Callable[[Dialect, Request], Dialect] | None = None
     """Creates the dialect that decodes the answer to this request, if decoding depends on the request."""
     demand: HistoryDemand = NO_DEMAND
     other_forms: frozenset[str] = frozenset()
-    """Native notes on content that came in the form of another API: `passes/foreign_forms.py`."""
+    """Native notes on content in the form of another API: `passes/foreign_forms.py`."""
     default_history: Mapping[str, Any] = {}
     """Default limits of the history: fields of `HistoryPolicy`."""
 
@@ -341,7 +341,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decode_error: Callable[[int, Mapping[str, str], bytes], ApiError]
     encode_error: Callable[[ApiError], HttpError]
     path: Callable[[Request], str]
-    """Path of the request, below the base URL. It is the full path of a route in the manifest (such as `/v1/messages`),
+    """Path of the request, below the base URL. It is the full path of a route in the manifest (`/v1/messages`),
     so that one gateway can be the upstream of another."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()
@@ -374,7 +374,7 @@ reused."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:
-    """Capabilities of a model in this dialect: every matching rule is applied, in order."""
+    """Return the capabilities of a model in this dialect: every matching rule is applied, in order."""
     key = (id(dialect.can), id(dialect.models), model)
     cached = _cached.get(key)
     if cached is not None:

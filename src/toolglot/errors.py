@@ -8,7 +8,7 @@ Exceptions, and who is at fault::
     ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
     ├── MissingExtraError     it needs a package that is not installed                       (the caller's)
     ├── MisuseError     an argument has a wrong value, or a call comes too early             (the caller's)
-    ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
+    ├── DecodeError the dialect does not allow these bytes; `where` says which part (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode found a loss; `receipt` lists all of them                (none: a refusal)
     ├── RefusedError    only an upstream of the client's own dialect can do this             (none: a refusal)
@@ -73,12 +73,12 @@ RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server",
 
 
 def header_value(value: str | None) -> str | None:
-    """The value if it is safe in an HTTP header; None if it could allow header injection."""
+    """Return the value if it is safe in an HTTP header; None if it could allow header injection."""
     return value if value and len(value) <= 256 and value.isascii() and value.isprintable() else None
 
 
 def kind_of_status(status: int) -> ErrorKind:
-    """The kind for an HTTP status, if the body does not name one."""
+    """Return the kind for an HTTP status, if the body does not name one."""
     if status in _KIND_OF_STATUS:
         return _KIND_OF_STATUS[status]
     return "server" if status >= 500 or status < 400 else "bad_request"
@@ -89,8 +89,9 @@ _GENERIC: frozenset[ErrorKind] = frozenset({"bad_request", "server"})
 
 
 def kind_of_error(named: ErrorKind | None, status: int) -> ErrorKind:
-    """The kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers use
-    generic kinds for everything, so a differing status is more specific."""
+    """Return the kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers
+    use generic kinds for everything, so a differing status is more specific.
+    """
     if named is None or (named in _GENERIC and status >= 400):
         return kind_of_status(status or 500)
     return named
@@ -114,7 +115,7 @@ CONTEXT_OVERFLOW = "context_length_exceeded"
 
 
 REQUEST_TOO_LARGE = "request_too_large"
-"""Error code: the request is larger than its upstream ever accepts. Another upstream may accept it."""
+"""Error code: the request exceeds the upstream's size limit. Another upstream may accept it."""
 
 
 class ContextOverflow(Struct, frozen=True, kw_only=True):
@@ -151,7 +152,7 @@ class ApiError(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     native: Native = {}
     streamed_by: str | None = None
-    """The upstream's dialect, if the error came in its stream before any part of an answer."""
+    """The upstream's dialect, if the error was in its stream before any part of an answer."""
     retry_after_date: str | None = None
     """An HTTP date to wait for, if there is no number of seconds."""
     should_retry: bool | None = None
@@ -159,9 +160,9 @@ class ApiError(Struct, frozen=True, kw_only=True):
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
-    """The error came in a document that clients of the upstream's own dialect do not recognize as an error."""
+    """True if the error was in a document that clients of the upstream's own dialect do not recognize as an error."""
     is_broken_off: bool = False
-    """The upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
+    """True if the upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's reply that a client of the same dialect gets unchanged."""
 
@@ -171,8 +172,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """The HTTP status of an error: its own if that is an error status, else that of its kind. So does a retryable error
-    with a vendor's own status get that of its kind: clients retry by the statuses that they know."""
+    """Return the HTTP status of an error: its own if that is an error status, otherwise that of its kind. A retryable
+    error with a vendor's own status also gets the status of its kind, because clients retry only for known statuses."""
     if error.status in _VENDOR_STATUSES and error.retryable:
         return STATUS[error.kind]
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]
@@ -218,7 +219,7 @@ _TYPE_NAMES = {
 
 
 def expected(where: str, what: str, value: Any) -> DecodeError:
-    """The error for a JSON value of the wrong type."""
+    """Return the error for a JSON value of the wrong type."""
     return DecodeError(where, f"expected {what}, got {_TYPE_NAMES.get(type(value), type(value).__name__)}")
 
 
@@ -227,7 +228,7 @@ class UpstreamDecodeError(DecodeError):
 
 
 class UnknownDialectError(ToolglotError, KeyError):
-    """There is no dialect of this name. `known` are the names that there are, `suggestions` those that may be meant."""
+    """No dialect has this name. `known` lists the existing names, `suggestions` the most similar ones."""
 
     def __init__(self, name: str, known: tuple[str, ...], suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(name)
@@ -241,8 +242,8 @@ class UnknownDialectError(ToolglotError, KeyError):
 
 
 def install_command(package: str, extra: str, prefix: str = sys.prefix) -> str:
-    """How to install the package of an extra, by the tool that installed toolglot in the environment at `prefix`. From
-    a clone, because toolglot is not on a package index."""
+    """Return the command that installs an extra, for the tool that installed toolglot in the environment at `prefix`.
+    It installs from a clone, because toolglot is not on a package index."""
     folders = PurePath(prefix).parts
     if "pipx" in folders:
         return f"pipx inject toolglot {package}"
@@ -339,7 +340,7 @@ def note_missing_stop(receipt: Receipt, member: str) -> None:
 
 
 def truncated(detail: str = "") -> ApiError:
-    """The error for a stream that ended before it was complete."""
+    """Return the error for a stream that ended before it was complete."""
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
@@ -347,8 +348,8 @@ def truncated(detail: str = "") -> ApiError:
 
 
 def spliced() -> ApiError:
-    """The error for a stream into which a proxy has written two answers: it lost its upstream and asked again. Read as
-    one answer, text would come twice, and calls would run twice."""
+    """Return the error for a stream into which a proxy has written two answers: it lost its upstream and retried. If it
+    were read as one answer, text would appear twice and calls would run twice."""
     return truncated("another answer begins in the same stream")
 
 
@@ -357,12 +358,12 @@ MALFORMED_CALL = "malformed_tool_call"
 
 
 def malformed_call(problem: str) -> ApiError:
-    """The error for a tool call that cannot be run, and that the client must not take for a complete one."""
+    """Return the error for a tool call that cannot be run, and that the client must not take for a complete one."""
     message = f"The model tried a tool call that cannot be read ({problem})"
     return ApiError(kind="server", status=502, code=MALFORMED_CALL, message=message)
 
 
 def unreadable(error: Exception) -> ApiError:
-    """The error for upstream bytes that cannot be read."""
-    message = f"The upstream sent something unreadable: {error}"
+    """Return the error for upstream bytes that cannot be read."""
+    message = f"The upstream's data is unreadable: {error}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)

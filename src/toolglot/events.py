@@ -1,4 +1,4 @@
-"""A response as a stream of events, their grammar, and the accumulator that all code uses.
+"""A response as a stream of events: their types, their grammar, and the accumulator.
 
     stream  =  Start  block*  (Finish | Fault)          a Fault may also replace Start
     block   =  Open(index)  Delta(index)*  Close(index)
@@ -60,7 +60,7 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class Open(Struct, frozen=True):
-    """A block begins. Its text (or arguments) is empty and comes in deltas; `block` has everything else known so far.
+    """A block begins. Its text (or arguments) is empty and arrives in deltas. `block` has all other known data.
 
     Media, tool results and opaque blocks have no deltas: `block` is complete, except for members of an opaque block
     that are known only at its end.
@@ -81,8 +81,8 @@ class Delta(Struct, frozen=True, gc=False):
 
 class Close(Struct, frozen=True, kw_only=True):
     """A block is complete; the fields hold data that is known only at its end. `complete` is False for a truncated
-    call. For an opaque block, `native` has members to add or change, under its own dialect. `logprobs` are those of a
-    text that were in no delta."""
+    call. For an opaque block, `native` has members to add or change, under its own dialect. `logprobs` has the log
+    probabilities that no delta had."""
 
     index: int
     citations: tuple[Citation, ...] = ()
@@ -220,14 +220,14 @@ def fold(events: Iterable[Event]) -> Response:
 
 
 def ends(response: Response) -> tuple[Start, Finish]:
-    """The `Start` and `Finish` events of a response."""
+    """Return the `Start` and `Finish` events of a response."""
     start = Start(id=response.id, model=response.model, created=response.created, service_tier=response.service_tier)
     finish = Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
     return start, finish
 
 
 def unfold(response: Response) -> Iterator[Event]:
-    """The shortest stream of events that folds into this response."""
+    """Yield the shortest stream of events that folds into this response."""
     start, finish = ends(response)
     yield start
     yield from unfold_content(response.content)
@@ -235,7 +235,7 @@ def unfold(response: Response) -> Iterator[Event]:
 
 
 def unfold_content(content: Iterable[Block]) -> Iterator[Open | Delta | Close]:
-    """The same for the content of a response."""
+    """Unfold the content of a response."""
     for index, block in enumerate(content):
         match block:
             case Text(text=text, citations=citations, logprobs=logprobs):
@@ -259,7 +259,7 @@ def unfold_content(content: Iterable[Block]) -> Iterator[Open | Delta | Close]:
 
 
 class Checker:
-    """Checks the grammar. Feed it every event; it raises on the first one that is not allowed.
+    """Checks the grammar. Feed it every event. It raises on the first invalid one.
 
     `sequential` also requires that at most one block is open at a time, as encoders do.
     """

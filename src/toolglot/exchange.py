@@ -1,5 +1,6 @@
-"""`Exchange`: what users of the library need of an exchange. `ExchangeCore` does the work, and has what the gateway
-needs beyond that."""
+"""`Exchange`: the public view of an exchange for users of the library. `ExchangeCore` does the work, and has additional
+members for the gateway.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Exchange:
         strict: refuse (`LossError`, or an error event once a stream has begun) instead of losing anything.
         model: the upstream's name of the model, if it differs from the client's.
         can: the upstream's capabilities, if they differ from those known for the model.
-        passes: the request passes, in order, if they are not the usual ones.
+        passes: the request passes, in order, if they differ from the default ones.
         created: timestamp for an answer whose upstream sends none (Unix seconds; the core has no clock).
         answer_id: id for an answer whose upstream sends none. By default, an id is derived from the exchange.
         clock: returns the time (Unix seconds) at which an answer ends, for clients whose answers have it.
@@ -99,7 +100,7 @@ class Exchange:
 
     @classmethod
     def of(cls, core: ExchangeCore) -> Exchange:
-        """The public side of an exchange that was created otherwise."""
+        """Wrap an existing `ExchangeCore`."""
         exchange = cls.__new__(cls)
         exchange._hold(core)
         return exchange
@@ -130,34 +131,34 @@ class Exchange:
 
     @property
     def asked(self) -> Request | None:
-        """The client's request, as it was decoded; None before `request`."""
+        """The decoded request of the client; None before `request`."""
         return self._core.asked
 
     @property
     def sent(self) -> Request | None:
-        """The request that goes to the upstream; None before `request`."""
+        """The request for the upstream; None before `request`."""
         return self._core.sent
 
     @property
     def answered(self) -> Response | None:
-        """The upstream's whole answer, as it was decoded; None before `response`, and for a stream."""
+        """The decoded whole answer of the upstream; None before `response`, and for a stream."""
         return self._core.answered
 
     @property
     def usage(self) -> Usage | None:
-        """The token counts of the answer, whole or streamed; None until it is complete, or if it has none."""
+        """The token counts of the answer; None until it is complete, or if it has none."""
         answer = self._answer
         return None if answer is None else answer.usage
 
     @property
     def stop(self) -> Stop | None:
-        """Why the answer ended, whole or streamed; None until it has, and if it ended with an error."""
+        """The stop reason of the answer; None until it is complete, or if it ended with an error."""
         answer = self._answer
         return None if answer is None else answer.stop
 
     @property
     def fault(self) -> ApiError | None:
-        """The error that ended a streamed answer, if one did."""
+        """The error that ended a streamed answer, if any."""
         return None if self._translation is None else self._translation.fault
 
     @property
@@ -168,8 +169,7 @@ class Exchange:
     def path(self) -> str:
         """Path to post the request to, below the upstream's base URL.
 
-        Raises:
-            MisuseError: there was no `request` yet.
+        Raises: MisuseError: `request` was not called yet.
         """
         return self._core.path
 
@@ -197,7 +197,7 @@ class Exchange:
 
     def stream(self) -> StreamTranslation:
         """Create a translator for the upstream's byte stream: `translation.feed(chunk)`, then `translation.close()`.
-        Like `response`, it works without a request before; then no names can be restored."""
+        Like `response`, it also works without an earlier request, but then no names can be restored."""
         translation = self._core.stream()
         object.__setattr__(self, "_translation", translation)
         return translation
@@ -207,7 +207,7 @@ class Exchange:
         return self._core.error(status, headers, body)
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
-        """Encode an error that this exchange raised, or that its caller had (for example, no connection)."""
+        """Encode an error that this exchange raised, or an error of the caller (for example, no connection)."""
         return self._core.refusal(error)
 
     @property
@@ -221,7 +221,8 @@ class Exchange:
         return self._core.encode_retry()
 
     if not TYPE_CHECKING:
-        # Names that only the gateway uses were public once. They still work, but are neither typed nor completed.
+        # Names that only the gateway uses were public in earlier versions. They still work, but have no types and no
+        # completion.
         def __getattr__(self, name: str) -> Any:
             return getattr(self._core, name)
 

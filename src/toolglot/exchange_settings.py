@@ -32,7 +32,7 @@ class _ModelSettings(NamedTuple):
 
 
 class ExchangeSettings(Struct, eq=False, kw_only=True):
-    """Settings that many exchanges share, and that none changes. `ExchangeCore` documents each."""
+    """Immutable settings that many exchanges share. `ExchangeCore` documents each."""
 
     client: Dialect
     upstream: Dialect
@@ -49,16 +49,16 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
     takes_back: frozenset[str] = frozenset()
     cache_marks: CacheMarks = "auto"
     marks_cache: bool = False
-    """The model caches by breakpoints, which the client does not know."""
+    """True if the model caches by breakpoints, and the client's API has none."""
     may_forward: bool = False
-    """Bytes may go through unchanged: both sides speak one dialect whose bytes can be forwarded."""
+    """True if bytes may go through unchanged: both sides speak one dialect whose bytes can be forwarded."""
     _last: _ModelSettings | None = None
 
     def __post_init__(self) -> None:
         self.may_forward = self.verbatim and self.client.name == self.upstream.name and self.upstream.upstream.forwards
 
     def new_context(self, receipt: Receipt, model: str, asked_model: str | None, *, prefix_repeats: bool) -> Context:
-        """The context of one exchange. `model` is the upstream's name of the model, `asked_model` the client's."""
+        """Create the context of an exchange. `model` is the upstream's name, `asked_model` the client's."""
         client, text, known = self.client, None, self._last
         if known is None or known.model != model:
             known = self._last = self._of_model(model)
@@ -96,11 +96,11 @@ class CallerOptions(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class AnswerLabels(Struct, frozen=True, eq=False):
-    """The times and the id to put on an answer whose upstream sends none."""
+    """The times and the id of an answer whose upstream sends none."""
 
     created: int | None = None
     answer_id: str = ""
     clock: Callable[[], float | None] | None = None
     """Returns the time at which the answer ends."""
     is_renamed: bool = False
-    """Another model answered, and the answer is to have the name of the one that was asked."""
+    """True if another model answered, and the answer gets the name of the requested one."""

@@ -3,9 +3,8 @@
 Most requests need few passes: they have no media, no custom tools, no reasoning of another vendor. `survey` finds all
 bits in one walk over the request, and the calls and results on the way. A bit may be set too often (a pass then runs
 and changes nothing), never too seldom: `tests/laws/test_triggers.py` proves that a pass whose bits are missing would
-have changed nothing. What the tools contain is remembered with them.
-
-The bits are plain integers: to join two members of an `IntFlag` costs more than to look at a block.
+have changed nothing. The bits of tools are cached with the tools. The bits are plain integers, because joining two
+members of an `IntFlag` costs more than inspecting a block.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ CACHE_MARKS = next(_bit)
 
 # Native fields
 FOREIGN = next(_bit)
-"""A native field that is more than a note on the shape of the wire, not cosmetic, and no reasoning state."""
+"""A native field that is not a note on the wire's shape, not cosmetic, and not reasoning state."""
 FOREIGN_HISTORY = next(_bit)
 """The same on a message or a block."""
 OTHERS = next(_bit)
@@ -74,7 +73,7 @@ STATE = next(_bit)
 ENVELOPE = next(_bit)
 """State of another vendor that the client carries."""
 PIECES = next(_bit)
-"""A text that came in several messages."""
+"""A text that was split across several messages."""
 
 OTHER_FORMS = next(_bit)
 """Content or a tool that came in the form of another API (`UpstreamRules.other_forms`)."""
@@ -84,11 +83,11 @@ ODD_IDS = next(_bit)
 """Ids that are missing, used twice, or not plain (`takes_plain_ids`). If all are missing and order pairs the results
 with their calls (`ToolHistory.is_without_ids`), this is not set."""
 
-# How messages follow each other
+# Order of messages
 UNPAIRED = next(_bit)
 """Results that are not directly after the assistant's calls, in order, one per call."""
 NEIGHBOURS = next(_bit)
-"""Messages side by side that some targets want as one."""
+"""Adjacent messages that some targets require as one."""
 ODD_RESULTS = next(_bit)
 """Results beside other content, or in a message of another role than `tool`; or a `tool` message without results."""
 STARTS_ODD = next(_bit)
@@ -101,7 +100,7 @@ DEVELOPER = next(_bit)
 ODD_ROLE = next(_bit)
 SYSTEM_MEDIA = next(_bit)
 INLINE = next(_bit)
-"""System text at the beginning that was not in the client's place for it."""
+"""System text at the beginning that was not in the client's own field for it."""
 
 # Tools and settings
 TOOLS = next(_bit)
@@ -151,12 +150,12 @@ SETTINGS = {
         "moderation",
     )
 }
-"""A bit for each setting that a target either has or has not."""
+"""One bit for each setting that some targets lack."""
 
 MANY = 64
-"""Tools that every known target takes."""
+"""Number of tools that every known target accepts."""
 LOW = 64
-"""Tokens of output that every known target lets a client ask for."""
+"""Output limit in tokens that every known target accepts."""
 
 _STATE_OF_BLOCKS = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 _STATE_KEYS = _STATE_OF_BLOCKS | {"extra_content", "provider_specific_fields"}
@@ -167,8 +166,9 @@ _NOT_AT_THE_ROOT = frozenset({"allOf", "anyOf", "oneOf", "$ref", "not", "enum"})
 
 
 def survey(request: Request, source: str, rules: ReceiptRules) -> tuple[int, ToolHistory]:
-    """All bits of a request, and its calls and results. `source` and `rules` are the name and the receipt rules of the
-    client's dialect."""
+    """Return all bits of a request, and its calls and results. `source` and `rules` are the name and the receipt rules
+    of the client's dialect.
+    """
     bits, tools = _of_settings(request), request.tools
     if tools:
         bits |= DECLARED.derive(tools, source, rules, _of_tools, tools, source, rules)
@@ -184,7 +184,7 @@ def survey(request: Request, source: str, rules: ReceiptRules) -> tuple[int, Too
 
 
 def _of_messages(history: ToolHistory, source: str, rules: ReceiptRules) -> int:
-    """The bits of messages. Their calls and results are added to the history."""
+    """Return the bits of messages, and add their calls and results to the history."""
     bits, messages = 0, history.messages
     before = ""  # the role of the message before, system text at the beginning aside
     waiting: list[str] = []  # calls of the assistant's turn
@@ -252,7 +252,7 @@ def _of_messages(history: ToolHistory, source: str, rules: ReceiptRules) -> int:
 
 
 def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
-    """The bits of a message of a rare role; `before` is the role of the message before."""
+    """Return the bits of a message with a rare role. `before` is the role of the previous message."""
     if role not in _INSTRUCTIONS:
         return ODD_ROLE
     bits = LATER_SYSTEM if before else 0
@@ -262,7 +262,7 @@ def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
 
 
 def takes_plain_ids(rules: CallIdRules) -> bool:
-    """Does the target take every id of up to 40 letters, digits, underscores and hyphens?"""
+    """Return whether the target accepts every id of up to 40 letters, digits, underscores and hyphens."""
     return not rules.form and rules.max_length >= _PLAIN_ID_LENGTH and rules.pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
 
 
@@ -281,7 +281,7 @@ def _of_ids(history: ToolHistory, bits: int) -> int:
 
 
 def _of_odd_call(call: ToolCall, source: str, rules: ReceiptRules) -> int:
-    """Features of a call apart from its id, name and arguments."""
+    """Return the features of a call apart from its id, name and arguments."""
     bits = CUSTOM if call.kind == "custom" else 0
     if call.native:
         bits |= NATIVE_CALLS | _of_node(call.native, source, rules, _STATE_KEYS)
@@ -313,7 +313,7 @@ def _of_node(native: Native, source: str, rules: ReceiptRules, state: frozenset[
 
 
 def _of_odd_text(text: Text, source: str, rules: ReceiptRules) -> int:
-    """A text with more than its text."""
+    """Return the features of a text block that has more than its text."""
     bits = _of_node(text.native, source, rules, _STATE_OF_BLOCKS) if text.native else 0
     if text.citations:
         bits |= CITATIONS
@@ -408,7 +408,7 @@ _is_usual_key = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 
 
 def is_object_schema(schema: object) -> bool:
-    """Is this a schema whose root is a plain object, as nearly every wire demands of parameters?"""
+    """Return whether the root of this schema is a plain object, as nearly every wire requires of parameters."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
     return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)
@@ -423,7 +423,7 @@ _OF_SETTINGS = {
     "prompt_cache": PROMPT_CACHE,
     **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
-"""The settings that are None unless the client set them."""
+"""Settings that are None unless the client sets them."""
 _settings_of = field_reader(*_OF_SETTINGS)
 _WITH_NATIVE = CHOICE | FORMAT | REASONING
 _LIMIT = ANY | SETTINGS["max_output_tokens"]

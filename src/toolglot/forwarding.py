@@ -101,11 +101,11 @@ class Forwarder:
 
     @property
     def overflows(self) -> bool:
-        """Whether the buffered data is longer than a frame may be."""
+        """Whether the buffered data exceeds the size limit of a frame."""
         return len(self._held) > MAX_EVENT_BYTES
 
     def rest(self) -> tuple[bytes, bool]:
-        """The buffered data at the end of the stream, and whether it is a frame that only lacks its blank line."""
+        """Return the data that is left at the end, and whether it is a frame that lacks only its blank line."""
         if self._exchange.client.stream.apart and self._held.lstrip().startswith(b"{"):
             return bytes(self._held) + b"\n\n", True  # a bare document; the decoder checks whether it is complete
         payloads = [payload for _, payload in self._framing.documents(bytes(self._held))]
@@ -118,8 +118,8 @@ class Forwarder:
         return (bytes(self._held) + self._framing.end, True) if payloads else (bytes(self._held), False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
-        """Whether the client needs toolglot's own error event. The upstream's frame may not contain this error, may
-        contain data that clients must not see, or may use the wording or form of another vendor."""
+        """Return whether the client needs toolglot's own error event. The upstream's frame may not contain this error,
+        may contain data that clients must not see, or may use the wording or form of another vendor."""
         if self._exchange.client.stream.apart or error.in_foreign_form:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.answer.overflow_words.search(frame):
@@ -127,7 +127,7 @@ class Forwarder:
         return error.code in OWN_CODES or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
-        """The last frame of a stream, with content that clients need and some servers omit."""
+        """Return the last frame of a stream, with members that clients need and some servers omit."""
         marked, last = is_end_mark(frame), self._exchange.client.stream.last_event
         if marked and finish.stop.raw is None:
             # A stream of chunks without a `finish_reason` makes some clients fail and others retry forever.
@@ -135,7 +135,7 @@ class Forwarder:
         return last if not frame or (marked and not is_end_mark(last)) else frame
 
     def release(self, frame: bytes, *, calls: bool = False, ends: bool = False) -> bytes:
-        """Return the frame for the client. Empty if the frame must wait, because it has a call or follows one."""
+        """Return the frame for the client. Empty if the frame must wait because it has a call or follows one."""
         if not frame.startswith(b":"):
             self._released = frame or self._released
         frame = json.escape_line_separators(frame if self._alias is None else self._rename(frame, self._alias))
@@ -145,7 +145,7 @@ class Forwarder:
         return b"".join(self._waiting) if ends else b""
 
     def numbered(self, own: bytes) -> bytes:
-        """Number an event that toolglot adds after the upstream's last event (Responses numbers its events)."""
+        """Number an event that toolglot adds after the upstream's last event. Responses numbers its events."""
         numbers = _NUMBER.findall(self._released)
         return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
 

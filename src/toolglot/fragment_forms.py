@@ -1,5 +1,4 @@
-"""The parts of a request in the JSON that people read and write: the wire's own JSON, or the JSON form of a wire that
-is not JSON."""
+"""Parts of a request in readable JSON: the JSON of the wire format, or the JSON form of a binary wire format."""
 
 from __future__ import annotations
 
@@ -21,16 +20,16 @@ class Form(Struct, frozen=True, kw_only=True):
     """Paths of the parts of a request, as nested members."""
 
     read: Callable[[bytes], dict[str, Raw]]
-    """The members of a request, from its bytes on the wire."""
+    """Decodes the members of a request from its wire bytes."""
     write: Callable[[Mapping[str, Any]], bytes]
-    """The bytes of a request with these members."""
+    """Encodes a request with these members."""
     tools: tuple[str, ...]
     results: tuple[str, ...]
     """The list that ends with the results of tools."""
     before: int
     """Number of elements before a result in that list: the user's message and the call."""
     history: tuple[str, ...]
-    """The members that hold the conversation; the first one is needed."""
+    """The members that hold the conversation; the first one is required."""
     bare: Callable[[Any, Raw], Any]
     """Wraps a single result in an element of that list. Returns anything else unchanged."""
 
@@ -66,7 +65,7 @@ def _binary_form(form: JsonForm) -> Form:
 
 
 def inside(found: dict[str, Raw], path: Sequence[str]) -> bytes | None:
-    """The value at this path; None if there is none."""
+    """Return the value at this path; None if there is none."""
     *outer, last = path
     for name in outer:
         if name not in found:
@@ -76,7 +75,7 @@ def inside(found: dict[str, Raw], path: Sequence[str]) -> bytes | None:
 
 
 def around(value: Any, path: Sequence[str]) -> dict[str, Any]:
-    """The body that has this value at the end of this path."""
+    """Build the body that has this value at the end of this path."""
     for name in reversed(path):
         value = {name: value}
     body: dict[str, Any] = value

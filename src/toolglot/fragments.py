@@ -34,7 +34,7 @@ from toolglot.wire.json import Document
 __all__ = ["read_result", "read_tools", "translate_messages", "translate_result", "translate_tools"]
 
 Fragment: TypeAlias = Document | Sequence[Any]
-"""Part of a document, in any of the forms of one. Arrays may contain objects of an SDK."""
+"""Part of a document, in any supported form. Arrays may contain objects of an SDK."""
 
 SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
 """The conversation for a fragment without one: some APIs require a user message first."""
@@ -49,16 +49,16 @@ def translate_tools(
     """Translate tool definitions. Returns an array of tool definitions of the target.
 
     Args:
-        data: an array of tools, or an object with the member `tools` (a whole request will do). For MCP also a
+        data: an array of tools, or an object with the member `tools` (a whole request is accepted). For MCP also a
             `tools/list` result or the JSON-RPC message around it.
         source: a dialect, or `mcp`.
         target: a dialect, or `mcp`.
-        model: the target's model, where models of one dialect differ.
+        model: the target's model, if models of one dialect differ.
         strict: refuse instead of losing anything.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows.
+        DecodeError: the source does not allow this data.
         LossError: strict, and something would be lost.
     """
     receipt = Receipt()
@@ -96,7 +96,7 @@ def translate_result(
         call_id: the id of the call. MCP results do not have it, nor do some of Gemini's. If the data has several
             results, it selects one.
         name: the tool's name. Gemini requires it, and other dialects do not have it.
-        model: the target's model, where models of one dialect differ.
+        model: the target's model, if models of one dialect differ.
         strict: refuse instead of losing anything.
 
     Returns:
@@ -105,7 +105,7 @@ def translate_result(
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows, or lacks something that the target requires.
+        DecodeError: the source does not allow this data, or lacks something that the target requires.
         LossError: strict, and something would be lost.
     """
     receipt, own = Receipt(), Receipt()
@@ -146,7 +146,7 @@ def translate_messages(
             the one for system text (a whole request is accepted; its other members are ignored).
         source: a dialect.
         target: a dialect.
-        model: the target's model, where models of one dialect differ.
+        model: the target's model, if models of one dialect differ.
         strict: refuse instead of losing anything.
         text_calls: write calls and results as text in this format: its name, or settings.
         history_format: the text format of calls and results in the data, if they are text.
@@ -157,7 +157,7 @@ def translate_messages(
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows.
+        DecodeError: the source does not allow this data.
         LossError: strict, and something would be lost.
     """
     source, target = find(source), find(target)
@@ -195,7 +195,7 @@ def _context(source: AnyDialect, target: AnyDialect, model: str, receipt: Receip
     (source_name, source_can), (target_name, target_can) = _side(source, ""), _side(target, model)
     if source_name == target_name != mcp.NAME and not model:
         target_can = _capabilities_of_any_model(find(target), target_can)
-    # A fragment gets no answer: a history may end with the assistant's turn, and needs no output limit.
+    # A fragment has no answer, so a history may end with the assistant's turn and needs no output limit.
     can = change_capabilities(target_can, prefill=True, default_output_tokens=None)
     return Context(
         source=source_name,
@@ -208,8 +208,9 @@ def _context(source: AnyDialect, target: AnyDialect, model: str, receipt: Receip
 
 
 def _capabilities_of_any_model(dialect: Dialect, can: Capabilities) -> Capabilities:
-    """Everything that any model of the dialect accepts: within one dialect, a fragment for an unknown model stays
-    unchanged."""
+    """Return the union of the capabilities of all models of the dialect, so that a fragment for an unknown model stays
+    unchanged within one dialect.
+    """
     allowed = {name for rule in dialect.models for name, value in rule.changes.items() if value is True}
     return change_capabilities(can, **dict.fromkeys(allowed, True))
 
@@ -242,7 +243,7 @@ def read_tools(data: bytes, source: AnyDialect, receipt: Receipt) -> tuple[Tool 
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows.
+        DecodeError: the source does not allow this data.
     """
     if source == mcp.NAME:
         return mcp.decode_tools(data, receipt)
@@ -270,7 +271,7 @@ def read_result(
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows.
+        DecodeError: the source does not allow this data.
     """
     if source == mcp.NAME:
         return mcp.decode_result(data, call_id or "", name)
@@ -335,7 +336,7 @@ def _encode_result(sent: Request, target: AnyDialect, receipt: Receipt) -> bytes
 
 
 def _is_of_result(line: ReceiptLine) -> bool:
-    """Whether a line is about the result, and not about the call that was synthesized for it."""
+    """Return whether a line is about the result, and not about the synthesized call."""
     of_call = line.where.startswith(CALL) or line.what == "of calls"
     return not of_call or line.what.startswith(("call id", "tool name"))
 

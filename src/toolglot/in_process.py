@@ -8,8 +8,8 @@ and translates the answer back. It works for synchronous and asynchronous client
 that made the SDK's request also sends the upstream's. Retries are the SDK's own; a request that the upstream refuses
 for a known reason is fixed and sent once more.
 
-What happens with a request is a generator of upstream calls (`_answer_steps`), so that synchronous and asynchronous
-clients share all of it except the calls themselves.
+A generator of upstream calls (`_answer_steps`) handles a request, so that synchronous and asynchronous clients share
+everything except the calls themselves.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     import httpx
     import httpx2
 
-    # Both, because a client of either library takes only its own transports. Without one of them, its bases are `Any`.
+    # Both are base classes, because a client of either library accepts only its own transports. Without one of them,
+    # its bases are `Any`.
     class _LibraryTransport(
         httpx2.BaseTransport, httpx2.AsyncBaseTransport, httpx.BaseTransport, httpx.AsyncBaseTransport
     ):
@@ -73,7 +74,7 @@ else:
     _LibraryTransport = object
 
 MAX_EXCHANGES = 100
-"""Exchanges that a transport remembers."""
+"""Maximum number of exchanges that a transport keeps."""
 EXTENSION = "toolglot_exchange"
 """The extension of an httpx response that holds its `Exchange`."""
 
@@ -83,7 +84,7 @@ class HttpxTransport(_LibraryTransport):
 
     Args:
         upstream: name of a vendor (`anthropic`, `openai`, `gemini`, `groq`, `ollama` …) or of a dialect.
-        dialect: the upstream's dialect, if it is not the vendor's usual one.
+        dialect: the upstream's dialect, if it is not the vendor's default.
         base_url: the upstream's address, if it is not the vendor's own. A dialect requires one.
         key: the upstream's credential. By default, the vendor's environment variable.
         model: the upstream's model, if it is not the one that the SDK requests.
@@ -92,8 +93,8 @@ class HttpxTransport(_LibraryTransport):
         text_calls: how the model writes tool calls as text, if it has no native calls: the name of a format, or its
             settings.
         transport: sends the upstream's requests. By default, a new transport of the SDK's own library.
-        on_answer: called with each exchange when its answer is complete: for a stream, when the SDK has read it to its
-            end, or closed it before. The exchange then has `usage` and `stop`; after an error, `stop` is None.
+        on_answer: called with each exchange when its answer is complete: for a stream, when the SDK has read it to the
+        end, or has closed it early. The exchange then has `usage` and `stop`; after an error, `stop` is None.
 
     Raises:
         MisuseError: there is no such vendor, dialect or text format, or `base_url` is missing or no URL.
@@ -127,7 +128,7 @@ class HttpxTransport(_LibraryTransport):
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt of the last exchange; empty before the first one. It is complete when its answer is."""
+        """The receipt of the last exchange; empty before the first one. It is complete when the answer is."""
         return self.exchanges[-1].receipt if self.exchanges else Receipt()
 
     def handle_request(self, request: Any) -> Any:
@@ -175,7 +176,7 @@ class HttpxTransport(_LibraryTransport):
             return _response(library, request, done.value, 1, send)
 
     def _sender(self, library: ModuleType, kind: str) -> Any:
-        """The transport that sends the upstream's requests."""
+        """Return the transport that sends the upstream's requests."""
         if "" in self._senders:
             return self._senders[""]
         name = f"{library.__name__}.{kind}"
@@ -184,7 +185,7 @@ class HttpxTransport(_LibraryTransport):
         return self._senders[name]
 
     def _answer_steps(self, request: Any) -> _Steps:
-        """Answer an SDK's request, with the calls that this takes."""
+        """Yield the upstream calls for an SDK's request, and return its answer."""
         match = routes.find(request.method, request.url.path)
         usual = self._upstream.dialect.name
         if isinstance(match, routes.NoMatch):
@@ -219,7 +220,7 @@ class HttpxTransport(_LibraryTransport):
         return (yield from sent.answer_steps(body))
 
     def _list_models(self, client: Dialect, match: routes.Match, request: Any) -> _Steps:
-        """The upstream's models in the form of the client's list, or one of them."""
+        """Return the upstream's models, or one of them, in the form of the client's list."""
         listing = client.listing
         if self._upstream.listed:
             models = [ModelInfo(name=name) for name in self._upstream.listed]
@@ -278,7 +279,7 @@ class _ModelServer(Struct, frozen=True, eq=False):
     key: str | None
     headers: Mapping[str, str]
     listed: tuple[str, ...]
-    """Its models, if it has no model list endpoint."""
+    """The upstream's models, if it has no model list endpoint."""
     key_variables: tuple[str, ...]
 
     def decode_error(self, reply: _UpstreamReply) -> ApiError:
@@ -302,7 +303,7 @@ class _TransportCall(Struct, frozen=True, eq=False):
     is_stream: bool = False
 
     def request(self, library: ModuleType, asked: Any) -> Any:
-        """The library's request. Of the SDK's headers, only an upstream of the same dialect gets some."""
+        """Build the library's request. Only an upstream of the same dialect gets some of the SDK's headers."""
         upstream, rules = self.upstream, self.upstream.dialect.headers
         url = join_url(upstream.base_url, self.path)
         accept = upstream.dialect.stream.framing.media_type if self.is_stream else "application/json"
@@ -343,8 +344,9 @@ class _SentExchange(Struct, frozen=True, eq=False):
         return _TransportCall(self.upstream, self.core.client, self.core.path, body, is_stream=is_stream)
 
     def answer_steps(self, body: bytes) -> _Steps:
-        """Send the request: a few times more without what the upstream refuses, and once more if a text call is
-        unusable."""
+        """Send the request. Retry it a few times without the parts that the upstream refuses, and once if a text call
+        cannot be run.
+        """
         core, remedies = self.core, 0
         while True:
             reply = yield self.call(body)
@@ -370,7 +372,7 @@ class _SentExchange(Struct, frozen=True, eq=False):
 
 
 class _Answer(NamedTuple):
-    """The answer that the SDK gets: complete, or the upstream's stream with its translation."""
+    """The SDK's answer: complete, or the upstream's stream with its translation."""
 
     answer: Any
     """An `HttpError` (which may also be a success), or the library's response for a stream."""
@@ -404,8 +406,9 @@ def _find_upstream(
 
 
 def _without_store(client: Dialect, body: bytes) -> bytes:
-    """The request with `store: false`, as nothing is stored here. Raises `_AnsweredError` if it continues a stored
-    response."""
+    """Return the request with `store: false`, because nothing is stored here. Raises `_AnsweredError` if it continues a
+    stored response.
+    """
     if client.name != STORED:
         return body
     begun = ResponsesTurn.begin_self_contained(body, None, "", upstream_keeps_state=False)
@@ -416,7 +419,7 @@ def _without_store(client: Dialect, body: bytes) -> bytes:
 
 
 class _AnsweredError(Exception):
-    """The SDK gets this answer without an upstream."""
+    """An answer for the SDK that needs no upstream call."""
 
     def __init__(self, answer: HttpError) -> None:
         super().__init__(answer.status)
@@ -428,7 +431,7 @@ def _refuse(client: Dialect, error: ApiError) -> NoReturn:
 
 
 def _library_of(request: Any) -> ModuleType:
-    """The library that made a request: httpx or httpx2."""
+    """Return the library of a request: httpx or httpx2."""
     return sys.modules[type(request).__module__.partition(".")[0]]
 
 
@@ -437,7 +440,7 @@ def _is_answer(answer: Any) -> bool:
 
 
 def _response(library: ModuleType, request: Any, result: _Answer, kind: int, send: Any) -> Any:
-    """The library's response to the SDK. `kind` is the index of the stream's type: synchronous or asynchronous."""
+    """Build the library's response to the SDK. `kind` is the index of the stream type: synchronous or asynchronous."""
     answer, sent, translation = result
     extensions = {} if sent is None else {EXTENSION: sent.exchange}
     if sent is None or translation is None:
@@ -450,7 +453,7 @@ def _response(library: ModuleType, request: Any, result: _Answer, kind: int, sen
 
 
 def _break_off(translation: StreamTranslation, message: str, *, timed_out: bool) -> bytes:
-    """End the SDK's stream after the upstream's broke off."""
+    """End the SDK's stream after the upstream's stream broke off."""
     if timed_out:
         return translation.break_off(ApiError(kind="timeout", status=504, message=message))
     return translation.break_off(ApiError(kind="server", status=502, message=message))
@@ -458,11 +461,12 @@ def _break_off(translation: StreamTranslation, message: str, *, timed_out: bool)
 
 @cache
 def _stream_types(library: ModuleType) -> tuple[Any, Any]:
-    """The translated streams of a library, which accepts only subclasses of its own: synchronous and asynchronous.
+    """Create the stream classes of a library, synchronous and asynchronous. A library accepts only subclasses of its
+    own streams.
 
     Leaving one early closes the upstream's stream. If a dialect's clients expect a broken connection in place of an
-    error event, the library's own error is raised. If the model wrote a text call that cannot be run, it is asked once
-    more, and its second answer continues the stream.
+    error event, the library's own error is raised. If the model wrote a text call that cannot be run, it gets one
+    retry, and its second answer continues the stream.
     """
 
     broken = (library.TransportError, library.DecodingError)

@@ -5,11 +5,11 @@ changed value with `replace`.
 
 Rules for all code that reads or writes these values:
 
-1. Content is an ordered tuple of blocks, and order is meaning.
+1. Content is an ordered tuple of blocks, and the order is significant.
 2. `native` holds data that only one dialect understands, keyed by that dialect's name: its unknown fields, its
    signatures, its item ids. An encoder reads only its own key. Inside, a key that starts with `$` is a note on the
    shape of the original ("this content was a plain string"), so that a round trip is exact; it carries no meaning.
-3. Wholly unknown content is `Opaque`: sent verbatim to its own dialect, a loss elsewhere.
+3. Unknown content is `Opaque`: sent verbatim to its own dialect, a loss elsewhere.
 4. `ToolCall.arguments` is JSON text as received, even if it is invalid. It is parsed only if a wire format needs an
    object, and never "repaired".
 5. Reasoning state (signatures, encrypted content) is native data like any other: it returns only to its owner.
@@ -90,8 +90,8 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 class Cache(Struct, frozen=True, gc=False):
     """A prompt-cache breakpoint after this node. `seconds` is the requested lifetime; None leaves it to the server.
-    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors know, and not in the
-    form that only OpenAI's newer models know."""
+    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors support, and not in
+    the form that only OpenAI's newer models support."""
 
     seconds: int | None = None
     by_control: bool = False
@@ -120,7 +120,7 @@ class Citation(Node, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, gc=False):
-    """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
+    """The source of media. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
 
     kind: Literal["base64", "url", "file", "text"]
     data: str
@@ -139,8 +139,11 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Text(Node, frozen=True, tag="text", kw_only=True):
-    """`new_message`: the text begins another message of the same answer. Adjacent texts without this mark are pieces of
-    one text. `logprobs`: those of its tokens, if requested."""
+    """Text of a message.
+
+    `new_message`: the text begins another message of the same answer. Adjacent texts without this mark are pieces of
+    one text. `logprobs` are the log probabilities of its tokens, if requested.
+    """
 
     text: str
     citations: tuple[Citation, ...] = ()
@@ -150,7 +153,7 @@ class Text(Node, frozen=True, tag="text", kw_only=True):
 
 
 class Media(Node, frozen=True, tag="media", kw_only=True):
-    """`context` is additional text about a document for the model."""
+    """An image, a document, audio or video. `context` is additional text about a document for the model."""
 
     kind: MediaKind
     source: Source
@@ -172,10 +175,12 @@ class Refusal(Node, frozen=True, tag="refusal", kw_only=True):
 
 
 class ToolCall(Node, frozen=True, tag="tool_call", kw_only=True):
-    """`arguments` is JSON text for a function and free text for a custom tool.
+    """A call of a tool by the model.
 
-    `complete` is False if the stream or the output limit truncated the call: such a call must not be run.
-    An empty `id` means that the wire had none; `passes/ids.py` derives one.
+    `arguments` is JSON text for a function and free text for a custom tool.
+
+    `complete` is False if the stream or the output limit truncated the call: such a call must not be run. An empty `id`
+    means that the wire had none; `passes/ids.py` derives one.
     """
 
     id: str
@@ -188,7 +193,8 @@ class ToolCall(Node, frozen=True, tag="tool_call", kw_only=True):
 
 
 class ToolResult(Node, frozen=True, tag="tool_result", kw_only=True):
-    """`is_error` is None if the wire format cannot say. `name` is the tool's, if the wire format names it."""
+    """The result of a tool call. `is_error` is None if the wire format has no such flag. `name` is the tool's name, if
+    the wire format has it."""
 
     call_id: str
     content: tuple[Block, ...] = ()
@@ -213,7 +219,9 @@ Block: TypeAlias = Text | Media | Thinking | Refusal | ToolCall | ToolResult | O
 
 
 class Message(Node, frozen=True, kw_only=True):
-    """`role` is system, developer, user, assistant or tool; an unknown role is kept.
+    """A message of a conversation.
+
+    `role` is system, developer, user, assistant or tool; an unknown role is kept.
 
     Tool results are in messages of role `tool` or `user`, as in the wire format. System text keeps its position: a
     leading run of system messages is the system prompt.
@@ -224,7 +232,9 @@ class Message(Node, frozen=True, kw_only=True):
 
 
 class Tool(Node, frozen=True, kw_only=True):
-    """`parameters` is a JSON Schema; None if the wire had none. `format` is a custom tool's text or grammar format.
+    """A tool that the model may call.
+
+    `parameters` is a JSON Schema; None if the wire had none. `format` is a custom tool's text or grammar format.
 
     `deferred`: the tool is defined, but not offered until something refers to it.
     """
@@ -241,7 +251,9 @@ class Tool(Node, frozen=True, kw_only=True):
 
 
 class ToolChoice(Node, frozen=True, kw_only=True):
-    """`names` narrows the choice: `required` with one name forces that tool, more names are an allowed subset.
+    """The request's choice of tools.
+
+    `names` narrows the choice: `required` with one name forces that tool, more names are an allowed subset.
 
     Mode `opaque` is a choice that only one dialect understands (a hosted tool); its wire form is in `native`.
     """
@@ -259,7 +271,8 @@ class ResponseFormat(Node, frozen=True, kw_only=True):
 
 
 class Reasoning(Node, frozen=True, kw_only=True):
-    """`mode`: `on` with an optional budget, `off`, or `auto` (the model decides). `show`: readable text is wanted."""
+    """Settings of reasoning. `mode`: `on` with an optional budget, `off`, or `auto` (the model decides). `show`: the
+    client wants readable text."""
 
     mode: Literal["on", "off", "auto"] | None = None
     effort: str | None = None
@@ -322,7 +335,7 @@ class Usage(Node, frozen=True, kw_only=True):
     cache_write_long_tokens: int | None = None
     reasoning_tokens: int | None = None
     is_split_estimated: bool = False
-    """The upstream reported only the total; the split into input and output is an estimate."""
+    """True if the upstream reported only the total; the split into input and output is an estimate."""
 
 
 COUNTS = (
@@ -345,7 +358,7 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 def usage_after(whole: Usage | None, first: Usage | None) -> Usage | None:
-    """The usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
+    """Return the usage of the second of two answers, from that of both and that of the first: undoes `used_by_both`."""
     if whole is None or first is None:
         return whole
     counts: dict[str, Any] = {}
@@ -368,8 +381,8 @@ def sum_counts(*counts: int | None) -> int | None:
 
 
 class Response(Node, frozen=True, kw_only=True):
-    """`created` and `completed` are in Unix seconds. `service_tier` is the tier that served the request, with OpenAI's
-    names."""
+    """A whole answer. `created` and `completed` are in Unix seconds. `service_tier` is the tier that served the
+    request, with OpenAI's names."""
 
     id: str = ""
     model: str = ""
@@ -387,7 +400,7 @@ N = TypeVar("N", bound=Node)
 
 
 def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
-    """The native fields of `dialect` on this node; empty if there are none."""
+    """Return the native fields of `dialect` on this node; empty if there are none."""
     native = node.native
     return native.get(dialect, _NOTHING) if native else _NOTHING
 

@@ -1,4 +1,4 @@
-"""The JSON form of wires that are not JSON, for people and for tools that read no protobuf."""
+"""Finds the JSON form of a wire format that is not JSON, for people and tools that cannot read protobuf."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ JSON_FORMS: Mapping[str, str] = ByDialect(lambda manifest: manifest.json_form)
 
 
 def find_json_form(dialect: str) -> JsonForm | None:
-    """The JSON form of a dialect whose wire is not JSON; None for any other.
-
-    Raises:
-        MissingExtraError: a package that it needs is not installed.
+    """Return the JSON form of a dialect whose wire is not JSON; None for other dialects. Raises: MissingExtraError: a
+    required package is not installed.
     """
     reference = JSON_FORMS.get(dialect)
     if reference is None:

@@ -26,12 +26,12 @@ class Route(Struct, frozen=True):
     dialect: str | None = None
     """The client's dialect; None if its headers determine it."""
     open: bool = False
-    """Answered without a key."""
+    """True if the route answers without a key."""
     role: Literal["client", "monitor", "viewer", "admin"] = "client"
     """Who may use it where a team has keys of its own. Viewers read what admins may change. Keys of the configuration
     may monitor."""
     reserved: bool = False
-    """Answered even if the server is at its limit of connections or requests, for monitoring."""
+    """True if the route answers even when the server is at its limit of connections or requests, for monitoring."""
     function: str = ""
     """For the action `function`: a reference to the function from the request's body to the answer's JSON."""
     streams: bool | None = None
@@ -59,7 +59,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     output_schema: str = ""
     """The member of a tool that holds the schema of its output, if there is one."""
     volatile: tuple[str, ...] = ("model",)
-    """Members of a request that say who asks, not what is asked: requests that differ only in them are the same."""
+    """Members of a request that identify the caller. Requests that differ only in them count as equal."""
     state: StateFields = StateFields()
     """Fields of its models' reasoning state."""
     aliases: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     path_prefixes: tuple[str, ...] = ()
     """First path segments that identify the dialect, for paths that are ambiguous without them."""
     owns_versions: bool = False
-    """Only its clients use versions other than `v1` in paths."""
+    """True if only its clients use versions other than `v1` in paths."""
     unserved: Mapping[str, str] = {}
     """Endpoints of the vendor that the gateway does not have: path prefix (or suffix, with `:`) -> description."""
     client_headers: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""Parse Markdown line by line, as far as terminals and pages show it, and determine which part of a growing line is
-certain.
+"""Parse the subset of Markdown that terminals and pages show, line by line, and determine the final part of a growing
+line.
 
 A line may continue in many ways: `**` may open bold text or be two stars. Text before the first ambiguity can no longer
 change, and only that text is shown.
@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MAX_MARK_DISTANCE = 240
-"""Characters within which a mark must be closed; beyond them it is literal."""
+"""Maximum characters within which a mark must be closed; beyond them it is literal."""
 MAX_WORD = 80
 """Text without a space for this long is shown without waiting for one."""
 MAX_UNDECIDED = 2_000
-"""Characters of a line whose kind only its end determines."""
+"""Maximum characters of a line whose kind only its end determines."""
 
 Style: TypeAlias = tuple[str, ...]
 """Names of `CODES` in `chat/render.py`, and of `ELEMENTS` in `export/markdown_html.py`."""
@@ -146,7 +146,7 @@ def _emphasis(text: str, at: int, final: bool, style: Style) -> _Mark | None:
         if text[at] == "_" and text[closing.end() : closing.end() + 1].isalnum():
             continue
         inside = parse_inline(text[run.end() : closing.start()], final=True, style=(*style, *added))
-        # The mark is closed behind the last of them, so none of them ends before it does.
+        # The mark closes after the last of them, so none of them ends before the mark.
         return _Mark(closing.end(), tuple(replace(piece, end=closing.end()) for piece in inside))
     return _open_end(text, run.end(), final)
 
@@ -192,7 +192,7 @@ class LineOpening(Struct, frozen=True):
     shown: str = ""
     style: Style = ()
     mark: str = ""
-    """For a fence: what closes it."""
+    """The closing marks of a fence."""
 
 
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
@@ -277,5 +277,5 @@ def table_cells(row: str) -> list[str]:
 
 
 def is_table_divider(row: str) -> bool:
-    """Tell whether this is the line of dashes below a table's head."""
+    """Return whether this is the line of dashes below a table's head."""
     return all(re.fullmatch(r":?-+:?", cell) for cell in table_cells(row))

@@ -22,22 +22,22 @@ class Marks(Struct, frozen=True, kw_only=True):
     messages: frozenset[str] = frozenset()
     """A conversation, or a request with nothing else."""
     result: frozenset[str] = frozenset()
-    """The result of a tool, alone or in a message."""
+    """Marks of a tool result, alone or in a message."""
     error: frozenset[str] = frozenset()
     stream: frozenset[str] = frozenset()
-    """The first event of a stream."""
+    """Marks of a stream's first event."""
     message: frozenset[str] = frozenset()
-    """One message, in a file of any dialect's messages."""
+    """Marks of a single message, in files of messages in any dialect."""
     body: frozenset[str] = frozenset()
-    """A request, in a file of any dialect's requests."""
+    """Marks of a request, in files of requests in any dialect."""
     decisive: frozenset[str] = frozenset()
     """Marks of any kind that prove the dialect, even next to marks of others."""
     shared: Mapping[str, frozenset[str]] = {}
-    """By kind, marks that do not prove the dialect, because another dialect has them too."""
+    """Marks that do not prove the dialect because another dialect has them too, by kind."""
 
 
 def nearest(found: Set[str], marks: Mapping[str, frozenset[str]]) -> str | None:
-    """The dialect with most of these marks; None if there is none, or a tie."""
+    """Return the dialect with most of these marks; None if no dialect has any, or if there is a tie."""
     counts = sorted(((len(found & own), name) for name, own in marks.items()), reverse=True)
     return counts[0][1] if counts[0][0] > counts[1][0] else None
 
@@ -47,7 +47,7 @@ _DISCRIMINATORS = ("type", "role", "object")
 
 
 def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
-    """Paths of a document's members, down to this nesting depth of objects."""
+    """Yield the paths of a document's members, down to this nesting depth of objects."""
     if not depth:
         return
     if isinstance(value, list):

@@ -17,7 +17,7 @@ WHY = "the upstream did not report it, and clients need a number"
 
 
 def is_complete(usage: Usage | None, client: Dialect) -> bool:
-    """Whether the client's usage object can be written from these counts alone."""
+    """Return whether the client's usage object can be written from these counts alone."""
     if usage is None:
         return not client.answer.usage_required
     if client.name in usage.native:
@@ -49,12 +49,12 @@ def with_usage(response: Response, request: Request | None, client: Dialect, rec
 
 
 def characters_at_start(block: Block) -> int:
-    """Characters of a block that a stream sends when the block opens, and not in deltas."""
+    """Count the characters of a block that a stream sends when the block opens, and not in deltas."""
     return len(block.name) if isinstance(block, ToolCall) else 0
 
 
 def _characters_of(block: Block) -> int:
-    """Characters of a block, counted as in a stream, so that a streamed and a non-streamed answer get the same
+    """Count the characters of a block as in a stream, so that a streamed and a non-streamed answer get the same
     estimate."""
     match block:
         case Text(text=text) | Refusal(text=text) | Thinking(text=text):

@@ -10,7 +10,7 @@ from msgspec import Struct
 T = TypeVar("T")
 
 LATEST = ":latest"
-"""The tag of a name without one, at servers whose names have tags."""
+"""The default tag, at servers whose model names have tags."""
 GATEWAY_TAG = ":toolglot"
 """The tag under which a model list shows a name without one, for clients that know names only with a tag. No server has
 a model of this tag, so it can be removed from any name."""
@@ -23,7 +23,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     """The name that clients request."""
     title: str | None = None
     created: int | None = None
-    """Unix seconds."""
+    """Time of creation (Unix seconds)."""
     owner: str | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
@@ -44,10 +44,10 @@ def whole(value: object) -> int | None:
 
 
 def asked_size(query: Mapping[str, str], key: str, usual: int, most: int) -> int:
-    """Page size: the client's number, at most `most`; the usual number if it is missing or invalid."""
+    """Return the page size: the client's number, at most `most`; the usual number if it is missing or invalid."""
     return min(whole(query.get(key)) or usual, most)
 
 
 def page(items: Sequence[T], start: int, size: int) -> Sequence[T]:
-    """A page of entries; empty if `start` is outside the list."""
+    """Return a page of entries; empty if `start` is outside the list."""
     return items[max(start, 0) : max(start, 0) + size] if start >= 0 else items[:0]

@@ -1,9 +1,7 @@
-"""Which passes a request needs.
-
-A pass says with `runs_on` which features give it something to do at a target. `run_passes` surveys the request and runs
-the passes whose features it has. A pass may bring features of its own: `adds` names them, or it adds them to
-`context.features`; where `adds` is None, a request that the pass has changed is surveyed again. A pass without
-`runs_on` always runs.
+"""Select the passes that a request needs. A pass declares with `runs_on` the features that it acts on for a target.
+`run_passes` surveys the request and runs the passes whose features it has. A pass may add features: `adds` names them,
+or it adds them to `context.features`. If `adds` is None, a request that the pass has changed is surveyed again. A pass
+without `runs_on` always runs.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from toolglot.passes import Context, RequestPass
 from toolglot.passes.origins import Origins
 
 Triggers: TypeAlias = Callable[[Context], int]
-"""The features that a pass looks for. They depend only on what `_plan` has in its key, never on a request."""
+"""The features that a pass looks for. They depend only on the key of `_plan`, never on a request."""
 
 
 class Condition(Struct, frozen=True):
@@ -41,8 +39,9 @@ P = TypeVar("P", bound=RequestPass)
 def runs_on(
     triggers: Triggers, *, adds: int | None = 0, in_place: bool = False, keeps_messages: bool = False
 ) -> Callable[[P], P]:
-    """Declare when a pass runs, which features it may bring (None for any), and what stays where it is: every block and
-    message, or every message."""
+    """Declare when a pass runs, which features it may add (None for any), and whether every block or every message
+    keeps its place.
+    """
 
     def declare(request_pass: P) -> P:
         _conditions[request_pass] = Condition(triggers, adds, in_place, keeps_messages)
@@ -63,7 +62,7 @@ class _PlannedPass(NamedTuple):
 
 
 class _Steps:
-    """The passes that can have something to do, and which of them requests with certain features have needed."""
+    """The passes that may apply, and a cache of those that requests with certain features have needed."""
 
     __slots__ = ("_needed", "_steps")
 
@@ -72,7 +71,7 @@ class _Steps:
         self._needed: dict[tuple[int, int], list[_PlannedPass]] = {}
 
     def needed(self, bits: int, start: int) -> list[_PlannedPass]:
-        """The steps from the one with the number `start` on that a request with these features needs."""
+        """Return the steps, from number `start` on, that a request with these features needs."""
         needed = self._needed.get((bits, start))
         if needed is None:
             needed = [step for step in self._steps if step.number >= start and bits & step.triggers]
@@ -86,8 +85,9 @@ _MOST_NEEDED = 64
 
 
 def run_passes(request: Request, passes: Sequence[RequestPass], context: Context) -> tuple[Request, Origins]:
-    """Run the passes that the request needs. Returns the request as it is sent, and where its messages came from;
-    from here on the receipt names places of the given request."""
+    """Run the passes that the request needs. Returns the final request and the origins of its messages. From here on,
+    the receipt names places of the given request.
+    """
     bits, context.tool_history = survey(request, context.source, context.source_can.receipt)
     origins = Origins(request.messages)
     context.receipt.asked_at = origins.path

@@ -1,4 +1,4 @@
-"""Receipts: report to the caller what a translation could not carry over exactly. Nothing is dropped silently.
+"""Receipts report everything that a translation could not carry over exactly. Nothing is dropped silently.
 
 Every pass, encoder and decoder of an exchange gets the same `Receipt` and records its changes. Severity:
 
@@ -53,7 +53,7 @@ decoder does not know. Their `where` is relative to the node."""
 
 
 class ReceiptLine(Struct, frozen=True):
-    """One line of a receipt: `where` is a path such as `messages[2].content[0]`, `what` the thing, `why` the reason."""
+    """One line of a receipt: `where` is a path (`tools[2].parameters`), `what` names the data, `why` is the reason."""
 
     where: str
     what: str
@@ -61,7 +61,7 @@ class ReceiptLine(Struct, frozen=True):
     severity: Severity
 
     def __str__(self) -> str:
-        # If the path ends with the field's name, it is not repeated.
+        # If the path ends with the field's name, the name is not repeated.
         what = "" if self.where.endswith(self.what) else f" {self.what}:"
         return f"{self.severity}: {self.where}:{what} {self.why}"
 
@@ -84,7 +84,7 @@ def receipt_line(severity: Severity, where: str, what: str, why: str) -> Loss | 
 
 
 def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[ReceiptLine]:
-    """Lines that a decoder recorded in the native fields of the node at `where`."""
+    """Yield the lines that a decoder recorded in the native fields of the node at `where`."""
     lines = fields.get(UNREAD)
     for line in lines if isinstance(lines, tuple) else ():  # a peer may send a member of this name
         if isinstance(line, ReceiptLine):
@@ -116,7 +116,7 @@ class Receipt:
     def add(self, lines: Iterable[ReceiptLine]) -> None:
         """Add lines from elsewhere, without mapping their paths."""
         for line in lines:
-            # `Loss(…, severity="note")` is how notes were made before there was `Note`.
+            # Earlier versions created notes with `Loss(…, severity="note")`.
             is_misnamed = isinstance(line, Loss) and line.severity == "note"
             self._write(Note(line.where, line.what, line.why) if is_misnamed else line)
 
@@ -133,13 +133,13 @@ class Receipt:
             self.loss_count -= line.severity == "loss"
 
     def revise(self, change: Callable[[ReceiptLine], ReceiptLine | None]) -> None:
-        """Replace each line by what `change` makes of it; None removes the line."""
+        """Replace each line with the result of `change`; None removes the line."""
         lines, self._lines, self.loss_count = self._lines, {}, 0
         self.add(new for line in lines if (new := change(line)) is not None)
 
     @property
     def note_count(self) -> int:
-        """How many lines are notes."""
+        """The number of notes."""
         return len(self._lines) - self.loss_count
 
     @property

@@ -41,19 +41,19 @@ DEMO_TEXT = "demo-text"
 """Prefix of the demo's models without native tools."""
 
 AUTO, NATIVE = "auto", "native"
-"""How a model gets tools, if not by a text format."""
+"""Tool modes other than text formats."""
 
 MAX_NAME = 512
-"""Characters. Longer names are rejected without a search."""
+"""Maximum characters. Longer names are rejected without a search."""
 
 MAX_TARGETS = 32
-"""Most targets of one request: the first one, and fallbacks."""
+"""Maximum targets of one request: the first one, and fallbacks."""
 
 MAX_RESOLVED = 1000
-"""Most names in the cache of resolved names. Clients choose the names, so the cache must be bounded."""
+"""Maximum names in the cache of resolved names. Clients choose the names, so the cache must be bounded."""
 
 MAX_COMPARED = 500
-"""Most names to compare for suggestions: a comparison takes longer than all rules together."""
+"""Maximum names to compare for suggestions: a comparison takes longer than all rules together."""
 
 _RULES_OF_ALIASES = 2
 """Number of rules at the start of `Router._rules` that use aliases."""
@@ -120,7 +120,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def is_substitute(target: Target, name: str) -> bool:
-    """Whether an upstream's default model would answer, because no rule knows the name."""
+    """Return whether an upstream's default model would answer because no rule matches the name."""
     plain = bare(name)
     return target.alias is None and target.model not in (plain, plain.partition("/")[2])
 
@@ -144,7 +144,7 @@ class Pattern:
         self._regex = re.compile("(.*?)".join(re.escape(part) for part in text.split("*")), re.DOTALL)
 
     def match(self, name: str) -> tuple[str, ...] | None:
-        """The texts that the wildcards match in this name; None if the name does not match."""
+        """Return the texts that the wildcards match in this name; None if the name does not match."""
         found = self._regex.fullmatch(name)
         return None if found is None else found.groups()
 
@@ -230,7 +230,7 @@ class Router:
         return found
 
     def claim(self, model: str) -> Target | None:
-        """The first target for this model; None if no rule matches the name."""
+        """Return the first target for this model; None if no rule matches the name."""
         if len(model) > MAX_NAME:
             return None
         for name, (_, rule) in self._tries(model):
@@ -239,11 +239,11 @@ class Router:
         return None
 
     def direct(self, upstream: str, model: str) -> Target | None:
-        """The target for an upstream's model by the upstream's own name, regardless of the other rules."""
+        """Return the target for an upstream's model by the upstream's own name, regardless of the other rules."""
         return self._target(upstream, model, f"{upstream}/{model}", f"{upstream} is an upstream's name")
 
     def explain(self, model: str) -> list[tuple[str, str]]:
-        """Each rule that was tried for a name, with its result; the last one decided."""
+        """Return each rule that was tried for a name, with its result; the last one decided."""
         steps: list[tuple[str, str]] = []
         for name, (what, rule) in self._tries(model):
             target = rule(name)
@@ -253,7 +253,8 @@ class Router:
         return steps
 
     def names(self) -> list[str]:
-        """Names for a model list: aliases, then models that upstreams list; `upstream/model` if a name is taken."""
+        """Return the names for a model list: aliases, then models that upstreams list; `upstream/model` if a name is
+        taken."""
         names = [name for name, alias in self.aliases.items() if "*" not in name and not alias.hidden]
         taken = {*names, *(name for name, alias in self.aliases.items() if alias.hidden)}
         for place in self.places.values():
@@ -264,7 +265,7 @@ class Router:
         return [name for name in dict.fromkeys(names) if self.claim(name) is not None]
 
     def nearest(self, model: str) -> tuple[str, ...]:
-        """Known names that are similar to this one."""
+        """Return the known names that are similar to this one."""
         import difflib  # needed only for unknown names
 
         known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
@@ -280,14 +281,14 @@ class Router:
         yield from ((plain, rule) for rule in self._rules)
 
     def _fallbacks(self, target: Target, passed: frozenset[str]) -> list[Target]:
-        """Fallbacks of a target's alias. `passed`: the aliases that led to the target, including its own."""
+        """Return the fallbacks of a target's alias. `passed`: the aliases that led to the target, including its own."""
         alias = target.alias or ""
         stars = Pattern(alias).match(target.asked) or ()
         found = (self.claim_fallback(filled(name, stars), passed) for name in self.aliases[alias].fallbacks)
         return [fallback for fallback in found if fallback is not None]
 
     def claim_fallback(self, name: str, passed: frozenset[str]) -> Target | None:
-        """The target of a fallback's name; None if no rule matches. `passed`: the aliases that led to it.
+        """Return the target of a fallback's name; None if no rule matches. `passed`: the aliases that led to it.
 
         `upstream/model` goes to that upstream, and no pattern is used twice in a chain.
         """
@@ -386,7 +387,7 @@ class Router:
 
 
 def _find_name(names: Container[str], name: str) -> str:
-    """The name under which a model is known: `name` and `name:latest` are the same model."""
+    """Return the name under which a model is known: `name` and `name:latest` are the same model."""
     return next((one for one in (name, name + LATEST, name.removesuffix(LATEST)) if one in names), name)
 
 

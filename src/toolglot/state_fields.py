@@ -46,7 +46,7 @@ def is_one_of(*values: str) -> Callable[[object], bool]:
 
 
 def is_list_of_texts(kind: str) -> Callable[[object], bool]:
-    """A list of `{"type": kind, "text": …}`, as reasoning items hold them."""
+    """Whether a value is a list of `{"type": kind, "text": …}`, as in reasoning items."""
 
     def is_text_part(part: object) -> bool:
         has_members = isinstance(part, dict) and part.keys() == {"type", "text"}
@@ -60,12 +60,15 @@ class StateFields(Struct, frozen=True, kw_only=True):
 
     thinking: Checks = {}
     words: bool = False
-    """Its models want the words of their reasoning back, whether there are fields beside them or not."""
+    """True if its models want the words of their reasoning back, whether there are fields beside them or not."""
     calls: Checks = {}
     texts: Checks = {}
     bound_to_model: bool = False
-    """Only the model that made the state takes it back, not every model behind the same address."""
+    """True if only the model that made the state takes it back, not every model behind the same address."""
+    bound_to_account: bool = False
+    """True if only the account that made the state takes it back."""
     needs_follower: bool = False
-    """The API refuses reasoning that is sent back without the item that followed it in the answer."""
+    """True if the API refuses reasoning that is sent back without the item that followed it in the answer."""
     in_extra_content: bool = False
-    """The vendor's server for OpenAI clients puts the state of a call in `extra_content.google.thought_signature`."""
+    """True if the vendor's server for OpenAI clients puts the state of a call in
+    `extra_content.google.thought_signature`."""

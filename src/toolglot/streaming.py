@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 LONG = 1024
-"""From this many bytes on, data likely contains many frames, not one."""
+"""Number of bytes from which data probably contains many frames."""
 MOST_UNREAD = 2048
-"""Most bytes of text that may be written before they are decoded."""
+"""Maximum number of bytes of text that may be written before they are decoded."""
 RUNS = 2
 """Most searches per piece of data for a run of frames that can be written at once. Each search scans all remaining
 data."""
@@ -112,9 +112,14 @@ class StreamTranslation:
         return self._client.usage
 
     @property
+    def usage_at_start(self) -> Usage | None:
+        """Token counts that the upstream has sent before the answer; those of the output are not final."""
+        return self._client.usage_at_start
+
+    @property
     def characters(self) -> int:
         """Characters of the answer so far."""
-        return self._client.characters
+        return self._client.characters + len(self._unread)
 
     @property
     def service_tier(self) -> str | None:
@@ -370,7 +375,7 @@ class StreamTranslation:
         return self._document is None and self._decoder.settled
 
     def keepalive(self) -> bytes:
-        """Bytes that keep the connection alive; the client ignores them."""
+        """Return the bytes that keep the connection alive; the client ignores them."""
         return self._client.encoder.keepalive()
 
     def _begin(self, data: bytes) -> None:
@@ -424,7 +429,7 @@ class StreamTranslation:
             if note_forwarded is not None:
                 note_forwarded(self._client.encoder, frame)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
-                self._client.listen(events)
+                self._client.add_forwarded(events)
                 written.append(forwarder.release(frame))
                 continue
             written.append(self._forward_frame(forwarder, frame, events))
@@ -433,7 +438,8 @@ class StreamTranslation:
         return self._client.hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
-        """Whether this frame only adds text. Its text is then decoded later, together with that of the next frames."""
+        """Return whether this frame only adds text. Its text is then decoded later, together with that of the next
+        frames."""
         body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
         if not body or len(self._unread) > MOST_UNREAD or not decode_body(body):
             return False
@@ -458,7 +464,7 @@ class StreamTranslation:
             if isinstance(event, Open) and is_nameless(event.block):
                 event = Fault(malformed_call(NAMELESS))
             self._client.notice(event)
-            self._client.listen((event,))
+            self._client.add_forwarded((event,))
             if isinstance(event, Start):
                 # A frame that toolglot adds must have the id of the response and the client's name of the model.
                 for labelled in self._chain.label(event):

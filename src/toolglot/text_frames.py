@@ -48,14 +48,14 @@ def decode_body(body: bytes) -> str:
 
 
 def is_canonical(body: bytes) -> bool:
-    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
+    """Return whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
     if not body or _CANONICAL(body) is None:
         return False
     return body.isascii() or (decode_body(body) != "" and json.escape_line_separators(body) is body)
 
 
 def _are_canonical(bodies: list[bytes], held_back: bytes) -> bool:
-    """`is_canonical` for many bodies at once, if none contains `held_back`. False may also mean "not sure"."""
+    """Whether all bodies are canonical and none contains `held_back`. False may also mean that this is unknown."""
     joined = b"".join(bodies)
     if held_back in joined:
         return False
@@ -95,7 +95,7 @@ def _skip_values(holes: tuple[_Hole, ...], data: bytes, at: int) -> int:
 
 @lru_cache(maxsize=32)
 def _values_of(members: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Pattern that finds the values of these members: a number, or a string without escapes."""
+    """Return the pattern that finds the values of these members: a number, or a string without escapes."""
     names = "|".join(map(re.escape, members)).encode()
     return re.compile(rb'[{,] ?"(?:%b)": ?(?:([1-9][0-9]*)(?=[,}])|"([%b]*)")' % (names, re.escape(_WORD)))
 
@@ -132,14 +132,15 @@ class FrameTemplate(Struct, frozen=True):
         return not self.before and not self.behind
 
     def body_of(self, data: bytes, start: int, stop: int) -> bytes:
-        """Extract the inside of the string if the frame matches, else empty bytes. The caller checks that it is valid
-        as the inside of a string, and that the data is a single frame."""
+        """Extract the inside of the string if the frame matches, otherwise empty bytes. The caller checks that it is
+        valid as the inside of a string, and that the data is a single frame."""
         if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
             return b""
         return self.text_of_matching(data, start + len(self.first), stop)
 
     def text_of_matching(self, data: bytes, start: int, stop: int) -> bytes:
-        """`body_of` for a frame that ends with `last`, with `start` after its `first`."""
+        """Extract the text, as `body_of` does, from a frame that starts with `first` and ends with `last`. `start` is
+        after `first`."""
         start = _skip_values(self.before, data, start)
         if start < 0:
             return b""
@@ -150,7 +151,7 @@ class FrameTemplate(Struct, frozen=True):
         return data[start:end] if is_known else b""
 
     def bodies_of(self, frames: list[bytes]) -> list[bytes]:
-        """`body_of` for many frames, each without its `first` and `last`; empty unless all of them match."""
+        """Extract the texts of many frames, each without its `first` and `last`. Empty unless all frames match."""
         for is_number, constant in self.before:
             parts = [frame.partition(constant) for frame in frames]
             if not _are_values([value for value, _, _ in parts], is_number):
@@ -210,8 +211,9 @@ def _run_one_by_one(
 
 
 TemplatePair: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
-"""Of incoming frames: the template, how frames begin and end, and the slice of the text if it is constant. Of outgoing
-frames: the bytes before the text, between the frame number and the text, and after the text."""
+"""For incoming frames: the template, their beginning and end, and the slice of the text if it is constant. For outgoing
+frames: the bytes before the text, between the frame number and the text, and after the text.
+"""
 
 
 def pair_templates(came: FrameTemplate, goes: DeltaTemplate) -> TemplatePair:
@@ -232,11 +234,12 @@ class TextFrames:
         self._changing = changing
         self._tries = _TRIES
         self.template: FrameTemplate | None = None
-        """None until a template is learned, and while the same bytes may have another meaning: another block has begun,
-        or none is open."""
+        """None until a template is learned, and while the same bytes may have another meaning, because another block
+        has begun or none is open.
+        """
 
     def note_recognised(self) -> None:
-        """Frames matched the template: keep learning."""
+        """Record that frames matched the template, so that learning continues."""
         self._tries = _TRIES
 
     def learn(self, frame: bytes, text: str) -> None:
@@ -259,7 +262,7 @@ class TextFrames:
 
 
 def _payload_start(frame: bytes) -> int:
-    """Offset of the JSON in an event of the usual form (`data: `, optionally after `event: `); else -1."""
+    """Find the JSON in an event of the usual form (`data: `, optionally after `event: `). -1 for other forms."""
     start = frame.find(b"data: ") + 6
     is_after_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
     return start if start == 6 or is_after_event else -1

@@ -3,8 +3,8 @@
     client bytes ─ decode_request ─▶ IR ─ passes ─▶ IR ─ encode_request ─▶ upstream bytes
     client bytes ◀─ encode ─ events ◀─ event passes ◀─ events ◀─ decode ─ upstream bytes
 
-An `ExchangeCore` is one request and its answer. It records what the request passes renamed, so that the answer has the
-client's own names, and it holds the receipt. If both sides speak the same dialect and no pass changes anything, the
+An `ExchangeCore` is one request and its answer. It records the renames of the request passes, so that the answer has
+the client's own names, and it holds the receipt. If both sides speak the same dialect and no pass changes anything, the
 bytes are forwarded unchanged, except for the model's name.
 """
 
@@ -73,7 +73,7 @@ class ExchangeCore:
         strict: refuse (`LossError`, or an error event once a stream has begun) instead of losing anything.
         model: the upstream's name of the model, if it differs from the client's.
         can: the upstream's capabilities, if they differ from those known for the model.
-        passes: the request passes, in order, if they are not the usual ones.
+        passes: the request passes, in order, if they differ from the default ones.
         created: timestamp for an answer whose upstream sends none (Unix seconds; the core has no clock).
         answer_id: id for an answer whose upstream sends none. By default, an id is derived from the exchange.
         clock: returns the time (Unix seconds) at which an answer ends, for clients whose answers have it.
@@ -126,11 +126,11 @@ class ExchangeCore:
     sent: Request | None
     """The request that is sent to the upstream."""
     verbatim: bool
-    """The bytes are forwarded unchanged: both sides speak the same dialect, and no pass changed anything."""
+    """True if the bytes are forwarded unchanged: both sides speak the same dialect, and no pass changed anything."""
     answered: Response | None
-    """A non-streamed response as the upstream sent it, with the stop reason that the client gets."""
+    """The decoded non-streamed response of the upstream, with the client's stop reason."""
     restored: Response | None
-    """The same response as the client gets it, with its own names and ids."""
+    """The same response in the client's form, with its own names and ids."""
     withheld: Sequence[Block]
     """Empty texts at the end of the answer that hold the upstream's state and are not sent to the client."""
     pending_retry: RetryPrompt | None
@@ -338,7 +338,7 @@ class ExchangeCore:
         self.labels = AnswerLabels(created, answer_id, lambda: completed, renamed)
 
     def start_of_failure(self) -> Start:
-        """The `Start` event of an answer that fails before the upstream has begun one."""
+        """Return the `Start` event of an answer that fails before the upstream has begun one."""
         model = self.alias or (self.asked.model if self.asked is not None else "")
         labels = self.labels
         start = Start(id=labels.answer_id, model=model or self.settings.model or "", created=labels.created)
@@ -430,8 +430,9 @@ class ExchangeCore:
         return self.client.encode_response(restored, self.asked, self.receipt)
 
     def decode_document(self, data: bytes) -> Response:
-        """Decode the upstream's whole response. Half a character costs no more than itself, as in a stream, and so does
-        a side member of the wrong type."""
+        """Decode the upstream's whole response. As in a stream, half a character or a side member of the wrong type
+        loses only itself.
+        """
         try:
             return self.upstream.decode_response(data)
         except DecodeError:
@@ -493,7 +494,7 @@ class ExchangeCore:
         return replace(encoded, headers={**passed, **encoded.headers})
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
-        """Encode an error that this exchange raised, or that its caller had (for example, no connection)."""
+        """Encode an error that this exchange raised, or an error of the caller (for example, no connection)."""
         return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
     def reader(self, *, whole: bool = False) -> TextAnswerPass | None:
@@ -533,14 +534,14 @@ class ExchangeCore:
         return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, self._derive_id, content)
 
     def rewrites_arguments(self, block: Block) -> bool:
-        """Whether this is a call whose arguments the client gets in another form. Its name is the upstream's."""
+        """Return whether this is a call whose arguments the client gets in another form. Its name is the upstream's."""
         if type(block) is not ToolCall:
             return False
         original = find_original(self._context.tools, block.name)
         return original is not None and original.form is not None
 
     def _is_served(self, name: str) -> bool:
-        """Whether the caller runs this tool itself. `name` is the upstream's."""
+        """Return whether the caller runs this tool itself. `name` is the upstream's."""
         serves = self.options.serves
         assert serves is not None
         original = find_original(self._context.tools, name)
@@ -578,4 +579,4 @@ class ExchangeCore:
 
 
 Exchange = ExchangeCore
-"""The earlier name in this module. `toolglot.Exchange` has what users need of it."""
+"""The earlier name in this module. `toolglot.Exchange` is the public view."""

@@ -45,7 +45,7 @@ def test_the_model_is_told_and_switched() -> None:
     async def act() -> None:
         hands = Hands((await a_stage()).session)
         listed = await hands.do("model")
-        assert listed.startswith("demo answers (openai_chat, demo/demo). There are:\n* demo  (openai_chat)\n")
+        assert listed.startswith("demo answers (openai_chat, demo/demo). Available models:\n* demo  (openai_chat)\n")
         assert "  demo-gemini  (gemini)\n" in listed
         assert await hands.do("model", "demo-gemini") == "Now demo-gemini answers (gemini, demo-gemini/demo-gemini).\n"
         assert "the nearest: demo" in await hands.do("model", "demo-gemni")

@@ -215,7 +215,7 @@ def test_the_agent_starts_with_the_model_and_the_window_that_the_server_serves(
             ("--model", "m"),
             None,
         ),
-        (ollama(), "ollama", (), ["toolglot: no model was found here"]),
+        (ollama(), "ollama", (), ["toolglot: no models found"]),
     ],
     ids=["several", "misspelled", "unknown", "ollama-window", "modelfile-window", "vllm-window", "key", "none"],
 )
@@ -326,7 +326,7 @@ def test_a_dead_address_in_the_environment_is_named(machine: Machine) -> None:
     status, _, complaints = machine.launch("claude", OLLAMA_HOST="127.0.0.1:9")
     assert status == 1
     assert complaints.splitlines()[:2] == [
-        "toolglot: no model was found here",
+        "toolglot: no models found",
         "  OLLAMA_HOST: not used: no server answers at http://127.0.0.1:9; start it: `ollama serve`",
     ]
 

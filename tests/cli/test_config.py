@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_right_file_is_fine(folder: Path) -> None:
     (folder / "toolglot.toml").write_text(RIGHT)
     result = run("config", "check")
-    assert (result.exit_code, result.stdout) == (0, "toolglot.toml: 1 upstream, 1 model name: fine\n")
+    assert (result.exit_code, result.stdout) == (0, "toolglot.toml: 1 upstream, 1 model name: valid\n")
 
 
 def test_a_wrong_file_is_refused_with_every_problem(folder: Path) -> None:
@@ -88,7 +88,7 @@ def test_without_a_file_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("WARP_API_KEY", "wk-secret")
     assert run("config", "check").stdout.splitlines() == [
-        "no configuration file: using the defaults: 1 upstream, 0 model names: fine",
+        "no configuration file: using the defaults: 1 upstream, 0 model names: valid",
         "  OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)",
         "  WARP_API_KEY: not used: Warp is used only where the configuration has an upstream `warp`",
     ]

@@ -31,8 +31,8 @@ def test_of_a_client_that_went_away_it_says_what_replay_says(tmp_path: Path) -> 
     left.write_text("\n".join([*lines[: got[len(got) // 2]], f'{end},"cancelled":true}}', ""]))
     assert run("replay", str(left)).stdout.endswith(": the same\n")
     told = run("explain", str(left)).stdout
-    assert "the client went away" in told
-    assert "today's code" not in told
+    assert "the client disconnected" in told
+    assert "the current code" not in told
 
 
 def test_on_a_terminal_there_are_colours_unless_they_are_not_wanted(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_tools_are_read_in_any_shape(tmp_path: Path, shape: str) -> None:
 def test_a_tool_that_its_vendor_runs_is_told_as_left_out(tmp_path: Path) -> None:
     result = parse(written(tmp_path, [{"type": "web_search", "parameters": {}}, TOOL]), CALL)
     assert result.exit_code == 0
-    assert "$[0] is skipped" in result.stderr
+    assert "tool 1 is skipped" in result.stderr
 
 
 @pytest.mark.parametrize(

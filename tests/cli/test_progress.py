@@ -77,12 +77,15 @@ SLOW = """
 from toolglot.cli import main
 from toolglot.cli.progress import Progress
 Progress.__init__.__kwdefaults__["delay"] = 0
-begin = Progress.step
+begin, read_line, shown = Progress.step, Progress.line, set()
+def line(self):
+    shown.add(self._count)
+    return read_line(self)
 def step(self, name):
     begin(self, name)
-    while not self._is_drawn:
+    while self._count not in shown:
         self._ended.wait(0.01)
-Progress.step = step
+Progress.step, Progress.line = step, line
 main()
 """
 """Every step takes until it is shown."""

@@ -45,7 +45,7 @@ def test_tools_as_text_lose_what_is_told() -> None:
     assert '"name": "weather"' in result.stdout
     assert result.stderr == (
         "note: tools[0].title: people see it, a model never does\n"
-        "loss: tools[0].annotations: the target has no known equivalent\n"
+        "loss: tools[0].annotations: plain text has no known equivalent\n"
     )
     assert translate("mcp", "text:hermes_json", "tools", [TOOL], "--strict").exit_code == 3
 
@@ -62,7 +62,7 @@ def test_a_result_goes_to_every_dialect_and_back(dialect: str) -> None:
 def test_a_result_as_text() -> None:
     result = translate("mcp", "text:hermes_json", "result", RESULT, *OF_CALL)
     assert result.stdout == "<tool_response>\nRain.\n</tool_response>\n"
-    assert result.stderr == "loss: structuredContent: the target has no known equivalent\n"
+    assert result.stderr == "loss: structuredContent: plain text has no known equivalent\n"
 
 
 def test_a_result_as_text_has_its_text_alone() -> None:
@@ -72,7 +72,7 @@ def test_a_result_as_text_has_its_text_alone() -> None:
         {"type": "hologram"},
     ]
     result = translate("mcp", "text:hermes_json", "result", {"content": content, "isError": True}, *OF_CALL)
-    assert "[image left out: a text holds none]\nfile:///n:\nhi" in result.stdout
+    assert "[image left out: plain text cannot hold it]\nfile:///n:\nhi" in result.stdout
     assert [line.partition(": ")[2].partition(":")[0] for line in result.stderr.splitlines()] == [
         "content[1]._meta",
         "content[0]",

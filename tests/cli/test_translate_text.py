@@ -110,6 +110,15 @@ def test_tools_are_told_as_what_the_model_reads(source: str) -> None:
     assert "<tool_call>" in result.stdout
 
 
+def test_a_tool_that_only_its_vendor_runs_is_not_written_as_a_callable_tool() -> None:
+    tools = [{"name": "weather", "input_schema": SCHEMA}, {"type": "web_search_20250305", "name": "web_search"}]
+    result = translate("anthropic", "text:hermes_json", "tools", tools)
+    assert "web_search" not in result.stdout
+    assert "loss: tools[1]: web_search_20250305: only its vendor runs this tool" in result.stderr
+    refused = translate("anthropic", "text:hermes_json", "tools", tools, "--strict")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stream_is_told_as_the_model_would_have_written_it(dialect: str, tools: str) -> None:
     result = translate(dialect, "text:hermes_json", "stream", SOUND[dialect])

@@ -168,7 +168,30 @@ ROWS = [
     Row("no key", provider(api_key=""), ("upstreams", "p", "key"), None),
     Row("a word in place of a key", provider(api_key="ollama"), ("upstreams", "p", "key"), "ollama"),
     Row("a reference", provider(api_key="$KEY"), ("upstreams", "p", "key"), "${KEY}"),
-    Row("Gemini's API", provider(transformer={"use": ["gemini"]}), ("upstreams", "p", "dialect"), "gemini"),
+    Row(
+        "an API by its transformer",
+        provider(api_base_url="https://p.example/v1beta", transformer={"use": ["gemini"]}),
+        ("upstreams", "p"),
+        {"dialect": "gemini", "base_url": "https://p.example"},
+    ),
+    Row(
+        "an API by the end of its address, whatever the transformers say",
+        provider(transformer={"use": ["anthropic", "mine"]}),
+        ("upstreams", "p", "dialect"),
+        "openai_chat",
+    ),
+    Row(
+        "a vendor's server under the name that users know",
+        provider(name="fast", api_base_url="https://api.groq.com/openai/v1/chat/completions"),
+        ("upstreams", "fast"),
+        {"vendor": "groq"},
+    ),
+    Row(
+        "another server under a vendor's name",
+        provider(name="gemini"),
+        ("upstreams", "gemini-compatible", "dialect"),
+        "openai_chat",
+    ),
     Row(
         "the model for every task",
         {**provider(), "Router": {"default": "p, x"}},
@@ -280,7 +303,12 @@ REFUSED = [
         "no model of this name",
     ),
     Refused({**deployment(), "unheard_of": {"a": 1}}, "unheard_of.a", "toolglot has no setting"),
-    Refused(provider(transformer={"use": ["vertex-gemini"]}), "Providers[0]", "Vertex AI"),
+    Refused(
+        provider(api_base_url="https://x.example", transformer={"use": ["vertex-gemini"]}),
+        "Providers[0]",
+        "decides what this provider's API is",
+    ),
+    Refused(provider(api_base_url="https://x.example/v1"), "Providers[0]", "the address has no path of an API"),
     Refused(provider(transformer={"use": ["mine"]}), "Providers[0].transformer.use[0]", "no transformer of this kind"),
     Refused({"Providers": [{"name": "p"}]}, "Providers[0]", "a provider needs"),
     Refused({**provider(), "Router": {"default": "q,x"}}, "Router.default", "no provider of this name"),
@@ -444,6 +472,7 @@ def test_an_export_of_claude_code_router_3_gives_its_providers(tmp_path: Path) -
         "config.Providers[0].apiKey",
         "config.Providers[1]",
         "config.Providers[2]",
+        "config.Providers[3]",
         "config.Providers[3].credentials",
         "config.Providers[3].apiKey",
         "config.Router.rules",
@@ -514,6 +543,15 @@ def test_other_files_are_refused(name: str, data: bytes, reason: str, tmp_path: 
     result = run("config", "import", str(tmp_path / name))
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr
+
+
+@pytest.mark.parametrize("name", ["config", "config.json", "config.yaml"])
+def test_the_format_is_that_of_the_name_or_else_of_the_content(name: str, tmp_path: Path) -> None:
+    text = json.dumps(deployment(model="groq/x"))
+    (tmp_path / name).write_text(
+        text if name != "config.yaml" else "{model_list: [{model_name: m, litellm_params: {model: groq/x}}]}"
+    )
+    assert import_config(tmp_path / name).upstreams == 1
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:

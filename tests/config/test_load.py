@@ -166,7 +166,16 @@ def test_a_watch_is_not_moved_by_a_touch_or_by_a_moment_without_the_file(tmp_pat
 def test_a_watch_sees_a_file_that_was_not_there_before(tmp_path: Path) -> None:
     watch = FileWatch(tmp_path / "a.toml")
     assert not watch.changed()
-    written(tmp_path, "a.toml", "")
+    written(tmp_path, "a.toml", "strict = true")
+    assert watch.changed()
+
+
+def test_a_watch_waits_for_the_content_of_a_file_that_an_editor_has_emptied(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.toml", "strict = true")
+    watch = FileWatch(path)
+    path.write_text("")
+    assert not watch.changed()
+    path.write_text("strict = false")
     assert watch.changed()
 
 

@@ -161,7 +161,7 @@ WRONG: list[tuple[str, str, list[str]]] = [
         "servers also offer Streamable HTTP: `type: http`",
     ]),
     ("no transport", '{"mcpServers": {"a": {"type": "smoke", "command": "s"}}}', [
-        "mcp.json:1:23: mcpServers.a.type: unknown transport; there are stdio and http",
+        "mcp.json:1:23: mcpServers.a.type: unknown transport; supported: stdio and http",
     ]),
     ("a question", '{"servers": {"a": {"command": "s",\n "env": {"K": "${input:key}"}}}}', [
         "mcp.json:2:2: servers.a.env: `${input:key}` is an interactive input of another program; use an "

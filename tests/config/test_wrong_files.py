@@ -146,7 +146,7 @@ WRONG = [
         "yaml date",
         "a.yaml",
         "default_upstream: 2026-13-45\n",
-        ["a.yaml:1:19: default_upstream: not YAML: no such value"],
+        ["a.yaml:1:19: default_upstream: not YAML: invalid value"],
     ),
     Wrong("yaml loop", "a.yaml", "models: &a\n  x: *a\n", ["a.yaml:1:9: aliases or nesting make this too large"]),
     Wrong("yaml name", "a.yaml", "models:\n  [a, b]: 1\n", ["a.yaml:2:3: models: a name must be text"]),
@@ -254,7 +254,7 @@ WRONG = [
             "key_header, headers, models, default_model, quirks, verbatim, cache_marks, max_history_messages, "
             "max_tool_results, "
             "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, replay_speed, history, "
-            "timeouts, retries, breaker",
+            "timeouts, retries, breaker, pool",
         ],
     ),
     Wrong(
@@ -503,10 +503,10 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
         (
             "[server]\nhost = '0.0.0.0'\n",
             [
-                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: everyone who can reach this "
-                "machine could spend your accounts and read stored conversations. Set server.keys, use "
+                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: anyone who can reach this "
+                "machine could spend money from your accounts and read stored conversations. Set server.keys, use "
                 "`serve --key-env NAME`, or serve on 127.0.0.1 only. With `insecure = true` in [server], it serves "
-                "without keys, to everyone on the network"
+                "everyone on the network without keys"
             ],
         ),
         ("[server]\nhost = '0.0.0.0'\nkeys = ['k']\n", []),

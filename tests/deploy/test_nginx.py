@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,12 +20,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from tests.deploy.files import NGINX
 from tests.needs import need
 from tests.server.process import Process, serving
 from tests.waiting import FAILSAFE
+from toolglot.server.routes import ROUTES
 
 CLIENTS = 8
 REQUESTS = 12
@@ -195,10 +195,28 @@ def test_a_gateway_that_is_killed_costs_what_was_in_flight_and_nothing_that_was_
         assert {status_of(port, f"/v1/responses/{response}") for response in stored} == {200}
 
 
-@pytest.mark.parametrize(("path", "status"), [("/readyz", 200), ("/metrics", 404), ("/debug/receipts", 404)])
-def test_what_is_of_one_gateway_alone_is_not_served(path: str, status: int, tmp_path: Path) -> None:
+INSIDE = ("/metrics", "/debug/", "/admin/")
+"""Paths that are for operators alone."""
+PREFIXES = ("", "/", "/v1", "/v1/v1", "/openai", "/openai/v1")
+
+
+def test_paths_of_operators_are_not_served_and_all_others_are(tmp_path: Path) -> None:
+    """nginx answers with a page of its own; the gateway answers everything with JSON."""
     with serving(tmp_path) as only, nginx(tmp_path, (only.port, only.port)) as port:
-        assert status_of(port, path) == status
+        for path in {re.sub(r"\{(\w+)\}", "x", route.path) for route in ROUTES}:
+            for prefix in PREFIXES:
+                is_refused = "text/html" in content_type_of(port, f"{prefix}{path}")
+                assert is_refused == path.startswith(INSIDE), f"{prefix}{path}"
+        assert "text/html" in content_type_of(port, "/%6detrics")
+
+
+def content_type_of(port: int, path: str) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FAILSAFE)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().headers["content-type"]
+    finally:
+        connection.close()
 
 
 def test_a_stream_passes_piece_by_piece(tmp_path: Path) -> None:

@@ -41,15 +41,15 @@ def test_the_first_translation_is_shown_from_the_request_to_the_answer(shown: st
     assert [head.partition(" (")[0].rstrip(":") for head in heads] == [
         "The client sent",
         "The upstream got",
-        "Came back",
-        "The client saw",
+        "The upstream answered",
+        "The client got",
         "Receipt",
         "The client ran both tools, one of them failed, and it sent the results",
         "The upstream got",
         "Receipt",
         heads[-1].rstrip(":"),
     ]
-    assert re.fullmatch(r"The answer was streamed: \d+ events came back, and the client saw \d+:", heads[-1])
+    assert re.fullmatch(r"The answer was streamed: the upstream sent \d+ events, and the client got \d+:", heads[-1])
     ids = re.findall(r'"(?:id|tool_use_id|tool_call_id)": "(call_\w+)"', detail)
     assert ids == ids[:2] * 4, "two calls, on both wires, and their results"
     assert '"content": "Error: the station does not answer"' in detail
@@ -72,7 +72,7 @@ def test_the_first_translation_is_shown_from_the_request_to_the_answer(shown: st
 def test_the_others_are_shown_by_one_call_and_its_result(shown: str, title: str, words: list[str]) -> None:
     brief = shown.partition(f"\n{title}\n")[2].partition("Receipt:")[0]
     rows = re.split(r"^    (?=[cu])", brief, flags=re.MULTILINE)[1:]
-    assert [row.split("  ")[0] for row in rows] == ["came back", "client saw", "client sent", "upstream got"]
+    assert [row.split("  ")[0] for row in rows] == ["upstream sent", "client got", "client sent", "upstream got"]
     for row, word in zip(rows, words, strict=True):
         assert f'"{word}"' in row
         assert "call_" in row

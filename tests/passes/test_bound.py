@@ -96,4 +96,4 @@ def test_an_envelope_that_a_client_has_moved_reaches_its_owner_alone(part: Any, 
     sent = other.request(asked_with("gemini", part))
     assert left.encode() in sent
     assert b"dG9vbGdsb3QA" not in sent
-    assert [line.why for line in other.receipt.losses] == ["it cannot be given back, as nothing shows whose it is"]
+    assert [line.why for line in other.receipt.losses] == ["it cannot be given back, because its origin is unknown"]

@@ -231,8 +231,8 @@ def test_of_what_nobody_has_signed_the_receipt_says_that_it_may_be_anybodys() ->
         told.append([line.why for line in context.receipt if line.what != "reasoning state"])
     assert told == [
         [
-            "it cannot be given back, as nothing shows whose it is",
-            "marked as another model's call, as nothing shows whose it is",
+            "it cannot be given back, because its origin is unknown",
+            "marked as another model's call, because its origin is unknown",
         ],
         ["reasoning of another model cannot be given back", "marked as another model's call"],
     ]

@@ -86,6 +86,17 @@ def test_a_reminder_is_not_taken_for_the_task_once_its_results_have_gone() -> No
     assert kept_to(cut, home, max_tool_results=1, max_messages=2, cut_to=1) == cut
 
 
+def test_the_note_in_place_of_results_counts_towards_a_limit() -> None:
+    reminded = Message(role="user", content=(result("a"), Text(text="<system-reminder/>")))
+    request = asked(*talk(1), user("Do it."), calls("a"), reminded, calls("b"), answered(result("b")))
+    home = to(ANTHROPIC, source="anthropic")
+    cut = kept_to(request, home, max_tool_results=1, cut_to=1)
+    enough = next(most for most in range(1, 5000) if kept_to(cut, home, max_bytes=most, cut_to=1) == cut)
+    assert enough > 1
+    assert kept_to(request, home, max_tool_results=1, max_bytes=enough, cut_to=1) == cut
+    assert kept_to(request, home, max_tool_results=1, max_bytes=enough - 1, cut_to=1) != cut
+
+
 def test_what_is_left_of_a_turn_and_of_the_words_beside_its_results_goes_apart() -> None:
     spoken = Message(role="assistant", content=(Text(text="Let me see."), ToolCall(id="a", name="look")))
     reminded = Message(role="user", content=(result("a"), Text(text="<system-reminder/>")))

@@ -54,8 +54,8 @@ REFUSED = {
     r"(a{50}){50}": "too large",
     r"(": "not a regular expression",
     r"[z-a]": "not a regular expression",
-    r"[[:digit:]]+": "inside of `[…]` it has what later versions of Python may read otherwise (at position 1)",
-    r"x[a&&b]": "inside of `[…]` it has what later versions of Python may read otherwise (at position 3)",
+    r"[[:digit:]]+": "a set `[…]` has characters that later versions of Python may read differently (at position 1)",
+    r"x[a&&b]": "a set `[…]` has characters that later versions of Python may read differently (at position 3)",
 }
 
 

@@ -125,12 +125,12 @@ def test_explaining_agrees_with_running_again(linked: dict[str, Recording]) -> N
     for recording in linked.values():
         timeline = make_timeline(recording, replayed=again(recording))
         said = [*(line for asked in timeline.requests for line in asked.lines), *timeline.totals]
-        assert not any("today's code" in line or "not made again" in line for line in said), said
+        assert not any("the current code" in line or "not made again" in line for line in said), said
     told = make_timeline(linked["stream"], replayed=again(linked["stream"])).requests[1].lines
     assert "with what was kept: it continues a stored conversation" in told
     other = changed(linked["stream"].lines, StoreRead, "Paris", "Berlin")
     lines = make_timeline(other, replayed=again(other)).requests[1].lines
-    assert "today's code makes another request of it: `toolglot replay` shows the differences" in lines
+    assert "the current code makes a different request: `toolglot replay` shows the differences" in lines
 
 
 def test_explaining_names_no_differences_where_nothing_can_be_run_again(linked: dict[str, Recording]) -> None:

@@ -1,4 +1,4 @@
-"""Recorded exchanges through today's code: what differs is told, and nothing else."""
+"""Recorded exchanges through the current code: what differs is told, and nothing else."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_nothing_differs_in_what_the_gateway_has_just_recorded(recorded: list[Re
 def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: list[Recording]) -> None:
     for recording in recorded:
         timeline = make_timeline(recording)
-        assert not any("today's code" in line for line in timeline.totals), recording.head
+        assert not any("the current code" in line for line in timeline.totals), recording.head
 
 
 def test_a_stream_that_is_only_an_error_has_the_recorded_id_and_time(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_state_that_was_kept_is_put_back_again(tmp_path: Path) -> None:
     assert "b3RoZXI=" in str(other.requests[0][0])
     timeline = make_timeline(second)
     assert "not made again: stored state was restored" in timeline.requests[1].lines
-    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    assert not any("the current code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
     with pytest.raises(NotRerunError, match="stored state was restored, which is not in the recording"):
         again(earlier)
@@ -302,7 +302,7 @@ def test_a_history_policy_is_kept_to_again(record: Callable[..., list[Recording]
     assert b"number 0" not in recording.attempts[0].request.data
     assert not again(recording).differs
     timeline = make_timeline(recording)
-    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    assert not any("the current code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     recording.attempts[0].request = replace(recording.attempts[0].request, settings=None)
     with pytest.raises(NotRerunError, match="a history policy was applied"):
         again(recording)
@@ -330,7 +330,7 @@ def test_warp_is_told_of_the_conversation_as_it_was(history: str, disable: bool,
     (recording,) = read_all(tmp_path)
     assert not again(recording).differs
     timeline = make_timeline(recording)
-    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    assert not any("the current code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
 
 
 def test_tools_that_an_earlier_version_has_run_in_between_cannot_be_run_again() -> None:

@@ -182,7 +182,7 @@ def test_a_recording_without_its_end_differs_in_nothing_that_it_tells(
 def test_explaining_takes_the_new_lines_as_they_are(recorded: dict[tuple[str, bool], Recording]) -> None:
     timeline = make_timeline(recorded["openai_chat", True])
     assert any("2 attempts, 6 tools run here" in line for line in timeline.totals)
-    assert not any("today's code" in line for line in timeline.totals)
+    assert not any("the current code" in line for line in timeline.totals)
 
 
 class Case:

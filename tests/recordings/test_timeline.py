@@ -83,7 +83,7 @@ def test_every_frame_that_the_client_got_stands_beside_what_it_was_written_for(c
     assert [_bare(cell.full) for cell in cells] == [_bare(frame) for frame in got]
     assert all(row.upstream or row.events for row in rows)
     assert [row.number for row in rows] == list(range(1, len(rows) + 1))
-    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    assert not any("the current code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     assert sum(len(row.upstream) for row in rows) == len(frames_of(stream, case.dialect))
 
 
@@ -124,7 +124,7 @@ def test_the_recorded_receipt_counts_and_what_only_today_s_code_says_is_told_apa
     assert timeline.requests[1].receipt == ()
     assert not any(row.lines for row in rows_of(timeline))
     assert "receipt, from elsewhere: loss: x: y: z" in timeline.totals
-    assert any(line.startswith("today's code would say: ") and "seed" in line for line in timeline.totals)
+    assert any(line.startswith("the current code would report: ") and "seed" in line for line in timeline.totals)
 
 
 def test_a_line_of_the_receipt_in_which_something_is_redacted_is_the_same_line() -> None:
@@ -133,7 +133,7 @@ def test_a_line_of_the_receipt_in_which_something_is_redacted_is_the_same_line()
     lines = exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5")
     told = lines_of(lines).replace(b'"what":"seed 5"', b'"what":"seed [redacted]"')
     assert b"seed [redacted]" in told
-    assert not any("today's code" in line for line in make_timeline(read_recording(told)).totals)
+    assert not any("the current code" in line for line in make_timeline(read_recording(told)).totals)
 
 
 def _line(line: dict[str, str]) -> Loss:
@@ -170,7 +170,7 @@ def test_an_upstream_that_is_not_reached_or_breaks_off_is_told() -> None:
     ]
     gone = [*before, UpstreamEnd(at=1.0, error="no connection"), RecordingEnd(at=1.0, error="server", cancelled=True)]
     said = banners_of(make_timeline(as_recording(gone)))
-    assert said == ["attempt 1 broke off: no connection", "the client went away"]
+    assert said == ["attempt 1 broke off: no connection", "the client disconnected"]
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
@@ -179,7 +179,7 @@ def test_of_a_client_that_went_away_nothing_else_is_told(client: str) -> None:
     lines = exchange(client, "openai_chat", ASKED[client], frames)
     left = [*lines[:6], UpstreamEnd(at=1.0, error=UNREAD), RecordingEnd(at=1.0, cancelled=True)]
     timeline = make_timeline(as_recording(left))
-    assert banners_of(timeline) == ["the client went away"]
+    assert banners_of(timeline) == ["the client disconnected"]
     assert not any(cell.kind == "error" for row in rows_of(timeline) for cell in row.events)
     unwanted = make_timeline(as_recording([*left[:-1], RecordingEnd(at=1.0)]))
     assert banners_of(unwanted) == ["attempt 1: the rest of the answer is not read"]
@@ -197,7 +197,7 @@ def test_system_text_is_no_message_and_no_upstream_is_told_as_none() -> None:
     timeline = make_timeline(as_recording(lines))
     assert all(", 1 message and system text, " in each.about for each in timeline.requests)
     refused = make_timeline(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), RecordingEnd(at=1.0)]))
-    assert refused.upstream == "none asked"
+    assert refused.upstream == "none called"
 
 
 def test_tools_that_were_run_here_are_told() -> None:
@@ -208,7 +208,7 @@ def test_tools_that_were_run_here_are_told() -> None:
     timeline = make_timeline(as_recording([*lines[:-2], ran, *lines[-2:]]))
     assert banners_of(timeline) == ['the tool read of files ran here, 0.250 s: {"path":"\x1b"}']
     assert "1 tool run here" in timeline.totals[-3]
-    assert not any("today's code" in line for line in timeline.totals)
+    assert not any("the current code" in line for line in timeline.totals)
     assert sum(len(row.client) for row in rows_of(timeline)) == len(frames_of(as_recording(lines).body))
     assert "\x1b" not in told(timeline)
 
@@ -220,10 +220,10 @@ def test_what_nobody_can_place_has_a_row_of_its_own() -> None:
     timeline = make_timeline(as_recording([*lines[:place], ClientResponse(at=0.1), ping, *lines[place:]]))
     first = rows_of(timeline)[0]
     assert ([cell.short for cell in first.client], first.events, first.upstream) == ([": keep-alive"], [], [])
-    assert not any("today's code" in line for line in timeline.totals)
+    assert not any("the current code" in line for line in timeline.totals)
     strange = ClientData(at=9.0, text="event: strange\ndata: {}\n\n")
     timeline = make_timeline(as_recording([*lines[:-1], strange, lines[-1]]))
-    assert any("today's code writes other bytes" in line for line in timeline.totals)
+    assert any("the current code writes different bytes" in line for line in timeline.totals)
 
 
 def test_elements_of_an_array_and_kept_ids_are_placed_too() -> None:
@@ -249,7 +249,7 @@ def test_elements_of_an_array_and_kept_ids_are_placed_too() -> None:
     for timeline in (of_array, of_kept):
         assert all(row.upstream or row.events for row in rows_of(timeline))
         assert rows_of(timeline)[-1].client
-        assert not any("today's code" in line for line in timeline.totals)
+        assert not any("the current code" in line for line in timeline.totals)
 
 
 def test_receipt_lines_from_elsewhere_are_told_at_the_end() -> None:
@@ -299,7 +299,7 @@ def test_tools_that_were_told_as_text_are_found_out() -> None:
             line = UpstreamRequest(upstream="a", dialect="openai_chat", model="m", stream=True, text=sent.decode())
         changed.append(line)
     timeline = make_timeline(as_recording(changed))
-    assert not any("today's code makes another" in line for line in timeline.requests[1].lines)
+    assert not any("the current code makes a different" in line for line in timeline.requests[1].lines)
     assert any(cell.short.startswith("start 0: call weather") for row in rows_of(timeline) for cell in row.events)
 
 

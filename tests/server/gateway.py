@@ -412,7 +412,7 @@ class _Thread(threading.Thread):
             host=host,
         )
         service.recorder = start_recording(self._config.record, metrics)
-        team = service.team = await open_team(self._config.team, {}) if self._config.team.enabled else None
+        team = service.team = await open_team(self._config.team, {}, transport) if self._config.team.enabled else None
         running_team = None if team is None else asyncio.create_task(team.run())
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
         await host.start()

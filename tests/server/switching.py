@@ -203,7 +203,9 @@ class Talk:
         context = new_context(record, is_streaming=request.stream)
         states = ReasoningState(store, "me")
         targets = RequestTargets.of(gateway, received, ToolModes(store=store), ConversationReplay(store, "me"), states)
-        flow = with_reasoning_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
+        flow = with_reasoning_state(
+            answer_flow(context, targets.build(context, gateway.router.resolve(by))), context, states
+        )
         running, data = AwaitedAnswer(flow, context), b""
         try:
             while (command := await running.next_command()) is not None:

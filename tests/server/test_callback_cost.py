@@ -18,7 +18,7 @@ from bench.socketless import Socketless, without_sockets
 from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, arguments, asked, chunk, framed
 
 FIFTH = 1.2
-REQUEST_CALLS = 581
+REQUEST_CALLS = 510
 TEXT_CALLS = 1.21
 TEXT_CALLS_ALONE = 26
 ARGUMENT_CALLS = 1

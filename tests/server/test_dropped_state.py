@@ -139,7 +139,7 @@ TOLD = {
     "claude": "thinking: this turn has tool calls without the target's own reasoning; it is off until the turn ends",
     "gpt": "of calls: no reasoning of the target is known for some of them",
     "deepseek": "no reasoning: the target requires the field, even if empty",
-    "gemini": "no thought signature: marked as another model's call, as nothing shows whose it is",
+    "gemini": "no thought signature: marked as another model's call, because its origin is unknown",
 }
 # Within one dialect a history goes through as it is. Chat clients return Gemini's signatures with their calls.
 DROPPING = [

@@ -175,6 +175,7 @@ def test_no_full_collection_is_made_while_there_is_large_work_and_then_again(
         with pytest.raises(ZeroDivisionError):
             await offload(LARGE + 1, divmod, 1, 0)
 
+    monkeypatch.setattr(aside_module, "RELEASE_DELAY", 3600.0)
     asyncio.run(test())
     gc.collect()
     assert gc.get_threshold() != usual  # what was made may be there still

@@ -198,3 +198,34 @@ def test_a_process_forgets_the_oldest_failed_answers() -> None:
     recent.add("me", "new", b"1")
     recent.add("me", "new", b"22")
     assert [recent.take("me", "new"), recent.take("me", "new")] == [b"22", None]
+
+
+THOUGHT = Thinking(text="Hm.")
+LATER = Text(text="And then")
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ([], [THOUGHT, SEEN[0], OWN]),
+        ([SEEN[0]], [THOUGHT, OWN]),
+        ([THOUGHT, SEEN[0]], [OWN]),
+        ([THOUGHT, SEEN[0], LATER], [OWN]),
+        ([LATER], None),
+    ],
+    ids=["nothing", "the text", "text and reasoning", "also of the failed round", "words of its own"],
+)
+def test_a_client_may_keep_a_part_of_the_failed_answer(kept: list[Block], shown: list[Block] | None) -> None:
+    progress = LoopProgress(ROUNDS, (THOUGHT, SEEN[0], OWN), asks=False)
+    again = told(HI, *[Message(role="assistant", content=(block,)) for block in kept])
+
+    async def work() -> tuple[Request, LoopProgress | None]:
+        rounds = rounds_of(None)
+        assert await rounds.store_progress(told(HI), progress, NOW)
+        return await rounds.restore(again, NOW)
+
+    request, restored = asyncio.run(work())
+    if shown is None:
+        assert (request, restored) == (again, None)
+    else:
+        assert (request, restored) == (told(HI), replace(progress, shown=tuple(shown)))

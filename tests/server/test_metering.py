@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 from tests.server.gateway import CLIENTS, Running, at, gateway
-from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage
+from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, head, pause, reply, send, stream
 from tests.waiting import until
 from toolglot.config.schema import ModelConfig, PriceConfig, TeamConfig
@@ -352,3 +353,93 @@ def test_a_rate_that_is_unknown_is_charged_at_the_most_that_it_may_cost(
     usual = (100 * price.base.input + 10 * price.base.output) // 1_000_000
     assert row.estimated == int(not is_known)
     assert (row.nano_usd == usual) if is_known else (row.nano_usd >= usual)
+
+
+ANSWER = "Hello there. " * 100
+ANTHROPIC_EVENTS: tuple[tuple[str, dict[str, object]], ...] = (
+    (
+        "message_start",
+        {
+            "message": {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [],
+                "stop_reason": None,
+                "stop_sequence": None,
+                "usage": {"input_tokens": 25, "cache_read_input_tokens": 1000, "output_tokens": 1},
+            }
+        },
+    ),
+    ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+    *(
+        ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": text}})
+        for text in (ANSWER, "and ", "so ", "on")
+    ),
+)
+ANTHROPIC_BEGINNING = b"".join(
+    b"event: %b\ndata: %b\n\n" % (name.encode(), json.dumps({"type": name, **event}).encode())
+    for name, event in ANTHROPIC_EVENTS
+)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["the client leaves", "the upstream breaks off"])
+@EVERY_CLIENT
+def test_a_stream_that_ends_early_costs_what_it_has_reported_and_an_estimate_of_its_text(
+    site: Site, client: str, leaves: bool
+) -> None:
+    """Also where the stream is forwarded, without being translated. The first event reports one token of output."""
+    name = f"early.{client}.{leaves}"
+    key, gate = site.create(name), Gate()
+    beginning = [send(head(200, {"content-type": "text/event-stream"})), send(ANTHROPIC_BEGINNING)]
+    site.stage.steps(streamed=in_turn(*beginning, *([pause(gate)] if leaves else [])))
+    talk = site.running.begin(client, stream=True, model=model_of("anthropic"), headers=key)
+    if leaves:
+        talk.until(b"on")
+        talk.leave()
+    else:
+        talk.rest()
+    until(lambda: not site.running.service.in_flight, "end of the request")
+    gate.open()
+    row = site.spend(name, 1)
+    assert (row.fresh_tokens, row.cached_tokens, row.estimated) == (25, 1000, 1)
+    assert len(ANSWER) // 4 <= row.output_tokens <= len(ANSWER) // 3
+
+
+@BOTH
+@EVERY_UPSTREAM
+def test_counts_that_no_model_can_have_used_are_replaced_by_an_estimate(
+    site: Site, upstream: str, streams: bool
+) -> None:
+    """A number of 100 bits would keep all usage of the batch out of the database."""
+    name = f"huge.{upstream}.{streams}"
+    key = site.create(name)
+    count = re.compile(rb'(s"|count"|Count"): ?12(?=[,}])')
+    frames = [count.sub(rb"\1:" + b"9" * 30, frame) for frame in frames_of(upstream, events_of(upstream, TURN))]
+    whole = json.loads(count.sub(rb"\1:" + b"9" * 30, json.dumps(whole_of(upstream, TURN)).encode()))
+    site.stage.steps(streamed=stream(*frames), whole=reply(whole))
+    client = "openai_chat" if upstream == "anthropic" else "anthropic"
+    assert site.stage.ask(client, upstream, stream=streams, headers=key).status == 200
+    row = site.spend(name, 1)
+    assert 0 < row.fresh_tokens < 1000
+    assert row.estimated == 1
+
+
+@pytest.mark.parametrize("limit", ["usd_per_day", "tokens_per_day", "tokens_per_minute"])
+def test_a_request_for_a_negative_amount_of_output_lends_nothing_to_others(site: Site, limit: str) -> None:
+    """Its reservation would count as money that is left."""
+    amount = 3 * TURN_COST / 1e9 if limit == "usd_per_day" else 3 * TURN_TOKENS
+    key, gate = site.create(f"negative.{limit}", **{limit: amount}), Gate()
+    frames = frames_of("openai_chat", events_of("openai_chat", TURN))
+    site.stage.steps(
+        streamed=in_turn(send(head(200, {"content-type": "text/event-stream"})), pause(gate), send(b"".join(frames))),
+        whole=reply(whole_of("openai_chat", TURN)),
+    )
+    body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": -(10**12)}
+    talk = site.running.begin("openai_chat", stream=True, model=model_of("openai_chat"), body=body, headers=key)
+    until(lambda: site.stage.upstream.requests or None, "request")
+    answers = [site.stage.ask("anthropic", "openai_chat", headers=key).status for _ in range(6)]
+    assert answers.count(200) <= 3
+    gate.open()
+    talk.rest()

@@ -389,3 +389,12 @@ def test_a_model_is_checked_by_its_name(scene: Stage) -> None:
     assert answer.json()["upstream_model"] == "demo"
     assert answer.json()["findings"] == []
     assert scene.running.call("GET", "/debug/model").status == 400
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/debug/receipts", "/admin/v1/keys", "/auth/login"])
+@pytest.mark.parametrize("prefix", ["/v1", "/openai", "/anthropic/v1", "/v1beta", "/"])
+def test_paths_of_operators_have_no_other_spelling(path: str, prefix: str) -> None:
+    """A proxy keeps them from others by their beginning."""
+    assert isinstance(find("GET", path), Match)
+    for other in (prefix + path, f"{path}/", path.replace("/", "//")):
+        assert isinstance(find("GET", other), NoMatch)

@@ -1,4 +1,4 @@
-"""A configuration that changes while the gateway runs: a good one is used; a bad one is told, and the last good stays.
+"""A configuration that changes while the gateway runs: a valid one is used, an invalid one is reported and ignored.
 
 The number is that of `tests/server/fault_cases.py`. The gateway is a process of its own.
 """
@@ -22,7 +22,7 @@ from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect
 from tests.waiting import FAILSAFE
 
 LOADED = "the configuration was reloaded"
-KEPT = "the last good one stays in use"
+KEPT = "the last valid one stays in use"
 
 
 def config(alias: str) -> str:

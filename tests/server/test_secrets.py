@@ -99,7 +99,7 @@ def test_44_no_key_is_in_any_answer_log_metric_receipt_or_file(tmp_path: Path, f
         answers = [*_misuse(running), *_use(running)]
         (tmp_path / "toolglot.toml").write_text(CONFIG.replace("attempts", "atempts") % server.url)
         running.signal(signal.SIGHUP)
-        running.until_logged("last good")
+        running.until_logged("last valid")
         running.signal(signal.SIGTERM)
         running.wait()
         assert len(server.requests) == len(SCRIPTS)

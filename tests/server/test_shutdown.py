@@ -122,6 +122,6 @@ def test_a_fault_of_our_own_in_mid_stream_ends_in_the_dialects_error(
         monkeypatch.setattr(StreamTranslation, "feed", broken)
         seen.open()
         answer = talk.rest()
-        assert "toolglot failed on this request" in fault_told(client, answer).message
+        assert "toolglot failed to handle this request" in fault_told(client, answer).message
         assert b"secret detail" not in answer.body
         assert running.record().error == "server"

@@ -196,7 +196,7 @@ def test_what_nobody_kept_is_made_up_for_and_told() -> None:
         return told
 
     told = staged(work, None)
-    marked = "marked as another model's call, as nothing shows whose it is"
+    marked = "marked as another model's call, because its origin is unknown"
     assert f"note messages[2].content[0] no thought signature: {marked}" in told["gemini"]
     off = "this turn has tool calls without the target's own reasoning; it is off until the turn ends"
     assert f"loss reasoning thinking: {off}" in told["claude"]

@@ -13,6 +13,9 @@ from tests.cli.run import run
 from tests.server.gateway import CLIENTS, Asking
 from tests.server.process import Process, serving
 from tests.waiting import until
+from toolglot.config.schema import Config, TeamConfig, UpstreamConfig
+from toolglot.server.startup import build_gateway
+from toolglot.upstream.http_client import HttpTransport
 
 CONFIG = """
 [server]
@@ -103,3 +106,50 @@ def test_a_key_that_may_not_use_an_upstream_is_told_so(site: Site) -> None:
     status, body = ask(site.process, "openai_chat", secret)
     assert status == 403
     assert b"may not use the upstream 'demo'" in body
+
+
+@pytest.mark.parametrize(
+    ("client", "name"),
+    [("anthropic", "alias[1m]"), ("gemini", "models/alias"), ("ollama", "alias:latest"), ("openai_chat", "demo/demo")],
+)
+def test_what_clients_add_to_a_name_does_not_matter(site: Site, client: str, name: str) -> None:
+    allowed = "demo/*" if "demo" in name else "alias"
+    secret = site.create(f"added-{client}", "--model", allowed)
+    assert ask(site.process, client, secret, model=name)[0] == 200
+
+
+def test_an_addition_to_a_name_opens_no_other_model(site: Site) -> None:
+    secret = site.create("suffix", "--model", "*:latest", "--model", "*]")
+    for name in ("alias:latest", "alias[1m]"):
+        assert ask(site.process, "openai_chat", secret, model=name)[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/debug/model?name=demo", "/v1/models/demo"])
+def test_a_key_learns_nothing_about_models_that_it_may_not_use(site: Site, path: str) -> None:
+    secret = site.create(f"curious-{path.count('/')}", "--model", "alias")
+    authorization = {"authorization": f"Bearer {secret}"}
+    assert site.process.call("GET", path, headers=authorization).status == 403
+    assert site.process.call("GET", path.replace("demo", "alias"), headers=authorization).status == 200
+
+
+@pytest.mark.parametrize("after", ["", "[team]\nenabled = false\n"], ids=["removed", "off"])
+def test_a_team_that_a_reload_turns_off_stays_until_a_restart(tmp_path: Path, after: str) -> None:
+    """Otherwise everyone could use the models, without a key, until somebody restarts the gateway."""
+    before = CONFIG.format(workers=1, folder=tmp_path)
+    with serving(tmp_path, before) as process:
+        site = Site(tmp_path, process)
+        secret = site.create("anna")
+        beginning, end = before.index("[team]"), before.index("[store]")
+        (tmp_path / "toolglot.toml").write_text(before[:beginning] + after + before[end:])
+        process.until_logged("a change of team requires a restart")
+        assert ask(process, "openai_chat", "")[0] == 401
+        assert ask(process, "openai_chat", secret)[0] == 200
+
+
+def test_an_upstream_that_stores_responses_does_not_mix_those_of_a_teams_keys() -> None:
+    """It cannot distinguish the keys, so that one could read and continue the conversations of another."""
+    upstreams = {"openai": UpstreamConfig(base_url="http://127.0.0.1:9", vendor="openai", dialect="openai_responses")}
+    transport = HttpTransport(1, {})
+    for enabled in (False, True):
+        config = Config(upstreams=upstreams, team=TeamConfig(enabled=enabled), discover=False)
+        assert build_gateway(config, transport).upstreams["openai"].keeps_state is not enabled

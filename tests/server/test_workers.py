@@ -226,7 +226,7 @@ def test_a_wrong_configuration_replaces_no_worker(tmp_path: Path) -> None:
         before = running.workers
         (tmp_path / "toolglot.toml").write_text("[server]\nprot = 1\n")
         running.running.signal(signal.SIGUSR2)
-        running.running.until_logged("the workers stay as they are")
+        running.running.until_logged("no worker is replaced")
         assert "prot" in running.running.log
         assert running.workers == before
         assert running.chat(running.connected(before[0])).status == 200

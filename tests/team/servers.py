@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,7 +62,8 @@ class Server:
         parent = self._process.pid
         self.send(number)
         for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-            os.kill(int(child), number)
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(int(child), number)
 
     def kill(self, number: signal.Signals) -> None:
         if self._process is not None:

@@ -407,3 +407,58 @@ def test_a_used_key_shows_when_it_was_used_last(place: Place) -> None:
         return (await office.administrator.find("anna")).last_used
 
     assert in_office(place, work) == 9
+
+
+@pytest.mark.parametrize("name", ["set_status", "rotate"])
+def test_what_comes_just_after_a_revocation_does_not_undo_it(place: Place, name: str) -> None:
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        administrator = office.administrator
+        later: dict[str, Callable[[], Awaitable[object]]] = {
+            "set_status": lambda: administrator.set_status("anna", "active", NOW),
+            "rotate": lambda: administrator.rotate("anna", NOW),
+        }
+        await administrator.set_status("anna", "suspended", NOW)
+        _, refused = await asyncio.gather(
+            administrator.set_status("anna", "revoked", NOW), later[name](), return_exceptions=True
+        )
+        assert isinstance(refused, AdministrationError)
+        assert (await administrator.find("anna")).status == "revoked"
+        assert not await office.accepts(secret)
+
+    in_office(place, work)
+
+
+def test_two_keys_that_are_renamed_at_once_do_not_get_the_same_name(place: Place) -> None:
+    async def work(office: Office) -> None:
+        await office.create("anna")
+        await office.create("bert")
+        changes = (office.administrator.change(name, KeyChanges(name="carl"), NOW) for name in ("anna", "bert"))
+        first, second = await asyncio.gather(*changes, return_exceptions=True)
+        assert not isinstance(first, BaseException)
+        assert isinstance(second, AdministrationError)
+        assert second.code == "name_taken"
+
+    in_office(place, work)
+
+
+def test_a_change_whose_reading_fails_is_read_with_the_next_poll(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll has noticed the change, and the database fails before the key is read."""
+
+    async def work(office: Office) -> None:
+        secret = await office.create()
+        assert await office.accepts(secret)
+        await office.administrator.set_status("anna", "revoked", NOW)
+
+        def fail(digest: str) -> sql.Operation[None]:
+            yield "SELECT 1 WHERE 1 = 2", ()
+            raise StoreError("locked", "held")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sql, "find_by_hash", fail)
+            with pytest.raises(StoreError):
+                await office.directory.refresh()
+        await office.directory.refresh()
+        assert not await office.accepts(secret)
+
+    in_office(place, work)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,8 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import IO, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,8 +25,8 @@ from tests.team.places import Place
 from toolglot.store import StoreError
 from toolglot.team import sql
 from toolglot.team.counters import LocalCounters
-from toolglot.team.database import TeamDatabase
-from toolglot.team.ledger import Ledger
+from toolglot.team.database import SqliteDatabase, TeamDatabase
+from toolglot.team.ledger import Ledger, Spool
 from toolglot.team.limits import day_of
 from toolglot.team.sql import Operation, UsageRow
 
@@ -224,6 +227,143 @@ def test_names_that_a_client_invents_never_hold_up_the_usage_of_others(place: Pl
         return found
 
     assert asyncio.run(work()) == (2, 14)
+
+
+def remove_folder(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+def block_folder(folder: Path) -> None:
+    """A file in its place: no other spool file can be opened, also by root."""
+    remove_folder(folder)
+    folder.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [remove_folder, block_folder])
+def test_usage_is_saved_when_the_spool_folder_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr("toolglot.team.ledger.MOST_BYTES", 100)
+    monkeypatch.setattr("toolglot.team.ledger.FLUSH_SECONDS", 0.0)
+
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        running = asyncio.create_task(ledger.run())
+        ledger.add([row(1), row(2)])
+        damage(tmp_path / "spool")
+        for number in range(3, 11):
+            ledger.add([row(number)])
+            while not running.done():
+                rows = await database.run(partial(sql.report_spend, "0000", "9999", ()), writes=False)
+                if rows and rows[0].requests == number:
+                    break
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await ledger.close()
+        found = await totals(database)
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (10, 70)
+
+
+def test_a_row_for_which_the_disk_has_no_room_does_not_spoil_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path)
+    size = len(msgspec.json.encode(row(1))) + 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    spool.write([row(1)])
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            spool.write([row(2)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    spool.write([row(3)])
+    spool._file.close()
+    other = Spool(tmp_path)
+    ((_, rows),) = other.adopt()
+    other.close()
+    assert [each.request_id for each in rows] == ["r1", "r3"]
+
+
+def test_a_spool_file_that_another_process_removes_before_it_is_locked_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that starts takes an unlocked file for one that is left."""
+    lock = fcntl.flock
+    removed: list[Path] = []
+
+    def remove_first(file: IO[bytes], operation: int) -> None:
+        if not removed:
+            removed.append(next(tmp_path.iterdir()))
+            removed[0].unlink()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    spool = Spool(tmp_path)
+    spool.write([row(1)])
+    (path,) = tmp_path.iterdir()
+    assert b"r1" in path.read_bytes()
+    spool.clear()
+    spool.close()
+
+
+def test_a_row_that_no_database_can_take_does_not_keep_the_others_out(tmp_path: Path) -> None:
+    async def work() -> tuple[int, int]:
+        (tmp_path / "1-left.usage").write_bytes(
+            msgspec.json.encode(row(1)).replace(b'"fresh_tokens":3', b'"fresh_tokens":' + b"9" * 30)
+            + b"\n"
+            + msgspec.json.encode(row(2))
+            + b"\n"
+        )
+        database = SqliteDatabase(tmp_path / "team.sqlite3")
+        ledger = Ledger(database, LocalCounters(), tmp_path)
+        await ledger.adopt()
+        found = await totals(database)
+        await ledger.close()
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (1, 7)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["deleted", "replaced"])
+def test_usage_waits_when_the_file_of_the_database_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_replaced: bool
+) -> None:
+    """SQLite would go on writing to the file that has no name any more."""
+    path = tmp_path / "team.sqlite3"
+
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(path)
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        ledger.add([row(1)])
+        for file in tmp_path.glob("team.sqlite3*"):
+            file.unlink()
+        if is_replaced:
+            await SqliteDatabase(path).close()
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await ledger.flush()
+        await ledger.close()
+        await database.close()
+        database = SqliteDatabase(path)
+        ledger = Ledger(database, LocalCounters(), tmp_path / "spool")
+        await ledger.adopt()
+        found = await totals(database)
+        await ledger.close()
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == (1, 7)
+    assert "usage is kept on disk until a gateway starts again" in caplog.text
 
 
 def test_what_was_read_last_counts_while_the_database_is_away_with_what_is_not_saved(

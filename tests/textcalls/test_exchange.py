@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -25,15 +26,19 @@ from tests.textcalls.conversations import (
     asking,
     document_of,
     exchange_of,
+    heard,
     stream_of,
     user,
 )
 from toolglot.dialects import DIALECTS
 from toolglot.errors import RefusedError
+from toolglot.events import Finish
 from toolglot.ir import Message, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt
+from toolglot.textcalls import FORMATS
 from toolglot.textcalls.prompts.render import calls_text
 from toolglot.translate import ExchangeCore
+from toolglot.wire.json import is_object
 
 FIRST = (
     ToolCall(id="abc123DEF", name="get_weather", arguments='{"city":"Paris","days":2}'),
@@ -274,3 +279,25 @@ def test_a_thread_of_anthropic_is_refused_wherever_the_conversation_has_to_be_to
     }
     with pytest.raises(RefusedError, match="keeps no threads"):
         exchange_of("anthropic", upstream, "hermes_json").request(body)
+
+
+@pytest.mark.parametrize("name", ["get_weather", "get_\\ud83d"])
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"city":"\\ud3d\\ude00 x"}', "{'city':'\\ude00'}", '{"\\ud83d":1,}', '{"a":1,"\\ud83d":1,"\\ud83d":2,}'],
+)
+@pytest.mark.parametrize("format_name", sorted(FORMATS))
+def test_half_a_character_in_a_broken_call_breaks_no_answer(format_name: str, arguments: str, name: str) -> None:
+    call = ToolCall(id="abc123DEF", name="get_weather", arguments='{"city":"Paris"}')
+    written = re.sub(r'\{"city": ?"Paris"\}|Paris', lambda found: arguments, calls_text(format_name, [call]))
+    written = written.replace("get_weather", name)
+    for client in ("openai_responses", "gemini"):  # text of JSON, and an object
+        exchange = exchange_of(client, "openai_chat", format_name)
+        ask(exchange, asking(user("Hi"), stream=True))
+        events = heard(exchange, [stream_of("openai_chat", written, pieces=3)])
+        for made in calls_of(folded(events).content) if isinstance(events[-1], Finish) else ():
+            assert not made.complete or is_object(made.arguments)
+        exchange = exchange_of(client, "openai_chat", format_name)
+        ask(exchange, asking(user("Hi"), stream=False))
+        whole(client, exchange.response(document_of("openai_chat", written)))
+        assert str(exchange.receipt).encode()

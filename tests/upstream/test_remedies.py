@@ -179,6 +179,7 @@ def test_reasoning_that_must_be_passed_back_is_at_least_empty() -> None:
     [
         ("Function call is missing a thought_signature in functionCall parts. This is required", None),
         ("Thought signature is not valid.", "Zm9yZ2Vk"),
+        ("Corrupted thought signature.", "Zm9yZ2Vk"),
     ],
 )
 def test_calls_without_a_valid_signature_are_marked(message: str, signature: str | None) -> None:

@@ -43,7 +43,7 @@ STATELESS = "2026-07-28"
 _MODES = {"auto": "auto", "stateless": STATELESS, "handshake": "legacy"}
 
 # The SDK logs tracebacks with the data that a server sent, and its HTTP client logs addresses, which may contain keys.
-# Relevant errors reach us as exceptions. A user who has set a level wants to see more.
+# Relevant errors reach us as exceptions. A level set by the user takes precedence.
 _QUIET_LEVEL = {"client": logging.CRITICAL, "mcp.client": logging.CRITICAL, "mcp.shared": logging.CRITICAL}
 for _name, _level in {**_QUIET_LEVEL, "httpx2": logging.WARNING, "httpcore2": logging.WARNING}.items():
     if logging.getLogger(_name).level == logging.NOTSET:
@@ -54,7 +54,7 @@ _CONNECTION_CLOSED = (CONNECTION_CLOSED, "Connection closed")
 
 _ANY: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _MAX_NAMED = 5
-"""Number of skipped tools to name."""
+"""Maximum number of skipped tools to name."""
 
 
 class McpSession:
@@ -147,7 +147,7 @@ class McpSession:
                 self._warn_once("its tools have changed, but cannot be listed", error_text(error))
 
     async def _listen_for_changes(self) -> None:
-        """Since protocol version 2026-07-28 a server reports changes only to those who listen."""
+        """Since protocol version 2026-07-28, a server reports changes only to listening clients."""
         if self.protocol < STATELESS:
             return
         while True:
@@ -224,7 +224,7 @@ class McpSession:
         return cast(dict[str, Any], answer if result is None else result)
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Servers can ask neither a user nor a model here."""
+        """Reject the server's requests for input: servers cannot ask a user or a model here."""
         kind = result.get("resultType", "complete")
         if not isinstance(result.get("content", []), list):
             raise ToolFailedError(f"MCP server {self._keeper.name}: it sent invalid MCP:  content: this is not a list")
@@ -266,8 +266,7 @@ def _as_progress_fn(on_progress: ProgressCallback, clean: Callable[[str], str]) 
 async def run_session(keeper: ServerSupervisor) -> None:
     """Connect to a server and keep the connection until it ends, which always raises.
 
-    Raises:
-        EndedError: why it has ended, or why there never was one.
+    Raises: EndedError: the reason why it has ended or could not be made.
     """
     over = asyncio.Event()
     transport = _make_transport(keeper, over)
@@ -291,7 +290,7 @@ async def run_session(keeper: ServerSupervisor) -> None:
 
 
 def _end_error(transport: StdioServerTransport | HttpServerTransport, error: Exception) -> EndedError:
-    """The transport's reason is better than the SDK's generic one, but a network error is better still."""
+    """Return the best reason: a network error, otherwise the transport's reason, otherwise the SDK's generic one."""
     why = error_text(error) if isinstance(error, NETWORK_ERRORS) else transport.why or error_text(error)
     return EndedError(why, by_itself=transport.ended)
 

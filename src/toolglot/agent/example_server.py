@@ -1,7 +1,6 @@
-"""A small MCP server to try things out with: `python -m toolglot.agent.example_server`, on standard input and output.
-
-Its tools are harmless, and each shows something else: some only read, one changes something (so that somebody is asked
-first), one takes a while and reports progress, one always fails. It needs no network and no key.
+"""A small example MCP server on standard input and output: `python -m toolglot.agent.example_server`. Its tools are
+harmless, and each shows a different case: some only read, one changes data (and so needs approval), one is slow and
+reports progress, one always fails. It needs no network and no key.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ CITIES: dict[str, tuple[str, str]] = {
     "sydney": ("Australia/Sydney", "22 °C, clear, a breeze from the sea"),
     "tokyo": ("Asia/Tokyo", "20 °C, showers"),
 }
-"""The time zone of a city, and its weather, which is made up and always the same."""
+"""The time zone and the invented, constant weather of each city."""
 
 server = MCPServer(
     "toolglot-example",

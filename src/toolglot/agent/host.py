@@ -86,7 +86,7 @@ class McpHost:
             await asyncio.gather(*(keeper.wait_settled() for keeper in keepers))
 
     def state(self, name: str) -> ServerState:
-        """State of the server; one that is not in the configuration, or no longer, is closed."""
+        """Return the state of the server; `closed` if it is not in the configuration."""
         keeper = self._keepers.get(name)
         if keeper is None:
             return ServerState(name=name, state="closed", why="it is no longer configured")
@@ -96,7 +96,7 @@ class McpHost:
         return [keeper.state for keeper in self._keepers.values()]
 
     def tools(self, name: str) -> tuple[ServerTool, ...]:
-        """Tools the server currently offers; empty until it is ready."""
+        """Return the tools that the server currently offers; empty until it is ready."""
         keeper = self._keepers.get(name)
         return keeper.tools if keeper is not None else ()
 

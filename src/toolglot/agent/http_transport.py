@@ -74,14 +74,15 @@ def proxy_for(url: str) -> str | None:
 
 
 def configured_headers(config: McpServerConfig) -> dict[str, str]:
-    """Return the configured headers for each request, except the one that would defeat the limits."""
+    """Return the configured headers for each request, except the header that would bypass the limits."""
     kept = {name: value for name, value in config.headers.items() if name.lower() != "accept-encoding"}
     return {**kept, "accept-encoding": "identity"}
 
 
 class HttpServerTransport:
-    """The connection to one server. `why` describes its failures; nothing is known about its end (`ended`). `lost` is
-    called when the server has forgotten the session, after which only a new one helps."""
+    """The connection to one server. `why` describes its failures. Its end (`ended`) is always unknown. `lost` is called
+    when the server has lost the session, so that a new one is needed.
+    """
 
     def __init__(self, config: McpServerConfig, lost: Callable[[], None], *, body_limit: int = BODY_LIMIT) -> None:
         self.why: str | None = None

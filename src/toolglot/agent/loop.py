@@ -1,9 +1,8 @@
 """The tool loop: the model answers, its calls to served tools are run, and it gets the results, until it makes no more
-such calls. The client sees all of that as one answer.
+such calls. The client sees all rounds as one answer.
 
 Every call ends with a result: a tool that fails, is slow, not allowed or unknown gives the model an error to read.
-Calls to the client's own tools are left to the client: they end the answer, once the served calls beside them have been
-run.
+Calls to the client's own tools go to the client. They end the answer after the served calls of the same round have run.
 
 The loop is a generator without I/O (`ToolLoop.steps`). The gateway runs it inside its answer flow; `ToolLoop.run` runs
 it for callers that await.
@@ -28,7 +27,7 @@ from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, Too
 from toolglot.tools.served import CallReporter, ServedCall
 
 UNFINISHED_STOPS = frozenset({"length", "context_full", "refusal", "filtered", "malformed_call"})
-"""Stop reasons after which calls are not run: the model had not finished."""
+"""Stop reasons after which calls do not run, because the model had not finished."""
 
 
 class LoopModel(Protocol):
@@ -51,7 +50,7 @@ class RunTools(Struct, frozen=True, eq=False):
 
 
 class IssueApproval(Struct, frozen=True, eq=False):
-    """Make the question of a call known, before the client sees it."""
+    """Issue the approval request of a call, before the client sees it."""
 
     call: ServedCall
     question: Block
@@ -59,16 +58,17 @@ class IssueApproval(Struct, frozen=True, eq=False):
 
 T = TypeVar("T")
 LoopStep: TypeAlias = CallModel | RunTools | IssueApproval | Sequence[Event]
-"""Events are for the client. There may be none: the loop waits for more of what it asked for."""
+"""Events are for the client. A step may have none while the loop waits for more data."""
 LoopSteps: TypeAlias = Generator[LoopStep, Any, T]
 
 NOT_APPROVED = "The tool call was not run: its approval matches no open request. It may already have been used."
 
 
 class LoopReporting(Struct, frozen=True, kw_only=True):
-    """How the client is informed about served calls; None if it is not. `approval` asks for approval in the answer, and
-    `on_approval_request` is awaited before the client sees the question. `move_state` is set if the client sends
-    reports back: then they come in the model's order, with the reasoning state of their calls."""
+    """Reports served calls to the client; None for no reports. `approval` asks for approval in the answer, and
+    `on_approval_request` is awaited before the client sees the request. `move_state` is set if the client sends reports
+    back. Then the reports are in the model's order, with the reasoning state of their calls.
+    """
 
     teller: Callable[[], CallReporter] | None = None
     approval: Callable[[ServedCall], Block] | None = None
@@ -88,8 +88,8 @@ class LoopProgress(Struct, frozen=True):
 class ToolLoop:
     """One run of the loop, for one request.
 
-    `outcomes` are the calls that were served. `rounds` is what the model must get again in the next turn, if the client
-    can only return what it has seen: empty if nothing was served.
+    `outcomes` are the served calls. `rounds` has the messages that the model needs in the next turn, if the client can
+    return only the content that it has seen; empty if no call was served.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class ToolLoop:
         self.outcomes: list[CallOutcome] = []
         self.rounds: list[Message] = []
         self.left_out: list[ToolCall] = []
-        """Calls to served tools that were not run, because the model was cut off or had no round left."""
+        """Calls to served tools that did not run, because the model was cut off or had no round left."""
         self.asks = False
-        """The client approves calls: its own history contains what the model must get again."""
+        """True if the client approves calls, so its own history contains the data that the model needs again."""
         self.progress: LoopProgress | None = None
-        """Set once calls have been run, until the last round has ended."""
+        """Set after calls have run, until the last round has ended."""
 
     @property
     def seen(self) -> tuple[Block, ...]:
@@ -168,9 +168,10 @@ class ToolLoop:
         unapproved: Sequence[ServedCall] = (),
         earlier: LoopProgress | None = None,
     ) -> LoopSteps[None]:
-        """The whole answer. `approved` are calls without results at the end of the request, which are run before the
-        model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
-        with; `earlier` is the progress of an answer to the same request that failed."""
+        """Yield the steps of the whole answer. `approved` are calls without results at the end of the request, which
+        run before the model call. `unapproved` are those with an invalid approval. `first` are the first blocks of the
+        answer. `earlier` is the progress of a failed answer to the same request.
+        """
         request = self._with_tools(request)
         asked = len(request.messages)
         self._merge.insert(tuple(unfold_content(first)), {})
@@ -203,7 +204,7 @@ class ToolLoop:
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
 
     def _resume(self, request: Request, earlier: LoopProgress) -> Request:
-        """Return the request with what an earlier answer to it has done. This answer begins with the same content."""
+        """Return the request with the progress of an earlier answer to it. This answer begins with the same content."""
         self._merge.insert(tuple(unfold_content(earlier.shown)), {})
         self.asks, self.rounds = earlier.asks, [*earlier.messages]
         return replace(_without_forced_choice(request), messages=(*request.messages, *earlier.messages))
@@ -246,8 +247,9 @@ class ToolLoop:
     def _plan_report(
         self, content: Sequence[Block], served: Sequence[ServedToolCall], waiting: Sequence[ServedCall], is_over: bool
     ) -> LoopSteps[Sequence[ServedCall | Block | HeldBlock]]:
-        """Return what the client gets of a round that has ended, beyond what it has: reports of calls that are run now,
-        questions about those that need approval, and held blocks."""
+        """Return the remaining output of a round that has ended: reports of calls that run now, approval requests, and
+        held blocks.
+        """
         calls = {each.call.id: each.as_served_call for each in served} if self._words.teller is not None else {}
         reports = _mark_rounds(content, {**calls, **{call.id: call for call in waiting}}, is_over)
         run = [call for call in reports.values() if call.id in calls]
@@ -316,7 +318,7 @@ class ToolLoop:
         return replace(request, messages=messages)
 
     def _finish(self, finish: Finish, content: Sequence[Block], waiting: Sequence[ServedCall]) -> Finish:
-        """Return the stop reason for the client: calls that it does not see are no reason."""
+        """Return the stop reason for the client. Calls that it does not see do not count."""
         if finish.stop.reason != "tool_calls":
             return finish
         if any(is_call(block) and not self._is_served(block) for block in content):
@@ -339,7 +341,7 @@ def _mark_rounds(content: Sequence[Block], calls: Mapping[str, ServedCall], is_o
 
 
 def _with_approval(offered: OfferedTool) -> OfferedTool:
-    """An approval allows what was asked about, and nothing else."""
+    """An approval is valid only for the requested call."""
     return replace(offered, policy="auto") if offered.policy == "ask" else offered
 
 
@@ -349,6 +351,6 @@ def _without_choice(request: Request) -> Request:
 
 
 def _without_forced_choice(request: Request) -> Request:
-    """Remove a choice that forces a call, which has been obeyed; otherwise the model would call forever."""
+    """Remove a choice that forces a call once a call was made. Otherwise, the model would call forever."""
     forced = request.tool_choice is not None and request.tool_choice.mode == "required"
     return replace(request, tool_choice=None) if forced else request

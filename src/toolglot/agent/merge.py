@@ -21,7 +21,7 @@ _DROPPED = -1
 
 
 class HeldBlock(Struct):
-    """A block of the round that the client has not got yet."""
+    """A block of the round that the client has not received yet."""
 
     block: Block
     events: list[Event]
@@ -49,7 +49,7 @@ class RoundMerger:
         self._round = Fold()
         self._seen = Fold()
         self.finish: Finish | None = None
-        """How the last round ended."""
+        """The end of the last round."""
         self.failed = False
         self.usage: Usage | None = None
 
@@ -60,7 +60,7 @@ class RoundMerger:
         self.finish = None
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
-        """Return what the client sees of these events of the current round."""
+        """Return the client's events for these events of the current round."""
         seen: list[Event] = []
         for event in events:
             self._round.add(event)
@@ -107,15 +107,16 @@ class RoundMerger:
         self._tail[-1].events.append(event)
 
     def release(self) -> list[Event]:
-        """Return reasoning without text at the end of the current round, which is the last one. That of earlier rounds
-        holds the state of calls that the client does not know."""
+        """Return reasoning without text at the end of the current round, which is the last one. Such reasoning in
+        earlier rounds holds the state of calls that the client does not see.
+        """
         seen: list[Event] = []
         if not self._is_served_state:
             self._release(seen)
         return self._emit(seen)
 
     def held(self) -> list[HeldBlock]:
-        """Content held back in the current round, after the round has ended."""
+        """Return the held-back content of the current round, after the round has ended."""
         return self._tail
 
     def emit_held(self, block: HeldBlock) -> list[Event]:
@@ -158,7 +159,7 @@ class RoundMerger:
         return events
 
     def content(self) -> tuple[Block, ...]:
-        """The model's content in the current round, after the round has ended."""
+        """Return the model's content in the current round, after the round has ended."""
         return self._round.response().content
 
     def end(self, finish: Finish) -> list[Event]:
@@ -176,7 +177,7 @@ class RoundMerger:
         return opening.content
 
     def seen(self) -> tuple[Block, ...]:
-        """Everything that the client got, once the last event has arrived."""
+        """Return all content that the client received, once the last event has arrived."""
         return self._seen.response().content
 
 

@@ -11,9 +11,9 @@ from toolglot.tools.served import AskedServer, ToolSelection
 
 
 def call_policy(config: McpServerConfig, tool: ServerTool, asked: AskedServer | None = None) -> Policy:
-    """The operator's setting counts first: `never` stays never. If the operator requires approval, a client that names
-    the server itself may give it in advance, if the operator allows that. A client may also require approval for what
-    would run at once. A tool that declares itself read-only needs no approval, unless the client requires it."""
+    """Apply the operator's setting first: `never` stays never. If the operator requires approval, a client that names
+    the server itself may give it in advance, if the operator allows that. A client may also require approval for calls
+    that would run at once. A tool that declares itself read-only needs no approval, unless the client requires it."""
     policy = most_specific_policy(config.tools, tool.name) or config.policy
     if policy == "never":
         return policy

@@ -20,7 +20,7 @@ _INHERITED_VARIABLES = (
     if sys.platform == "win32"
     else ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 )
-"""Variables that programs need to run at all. Keys and proxies are not included: a server must be given those
+"""Variables that programs need to run. Keys and proxies are not included: a server must be given those
 explicitly."""
 
 _CHUNK = 65_536
@@ -39,8 +39,9 @@ def process_environment(own: Mapping[str, str], around: Mapping[str, str] | None
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A running program. Its standard error goes to `tail`, its output to `output`, which is read in chunks and applies
-    back-pressure."""
+    """A running program. Its standard error goes to `tail`. Its output goes to `output`, which is read in chunks and
+    applies backpressure.
+    """
 
     def __init__(self, tail: ErrorTail) -> None:
         loop = asyncio.get_running_loop()
@@ -89,7 +90,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     # Called by us.
 
     async def write(self, data: bytes) -> None:
-        """Raises `BrokenPipeError` if the program no longer reads."""
+        """Write to the program's input. Raises `BrokenPipeError` if the program no longer reads."""
         if not self._broken:
             cast(asyncio.WriteTransport, self._pipe(_INPUT)).write(data)
             await self._writable.wait()
@@ -110,8 +111,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
             return f"it was ended by signal {-code}"
 
     async def stop(self, grace: float, *, faulty: bool = False) -> None:
-        """Stop it and all its child processes: by closing its input, then SIGTERM, then SIGKILL, as far as needed. A
-        `faulty` one is not given time to exit by itself."""
+        """Stop the process and its child processes: close its input, then send SIGTERM, then SIGKILL, as far as needed.
+        A `faulty` process gets no time to exit by itself."""
         try:
             self._end_output()
             self._discards = True
@@ -140,7 +141,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return pipe
 
     def _pause_errors(self) -> None:
-        """Pause reading: not all of a flood is needed, and the loop serves others in between."""
+        """Pause reading. A flood of output is not needed in full, and the loop can do other work meanwhile."""
         pipe = self._pipe(_ERRORS)
         if not pipe.is_closing():
             cast(asyncio.ReadTransport, pipe).pause_reading()
@@ -213,8 +214,8 @@ async def spawn_server(config: McpServerConfig, tail: ErrorTail) -> ServerProces
     try:
         _, process = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # The event loop alone would leave the program running if its start is canceled twice: by a timeout, and by the
-        # host's end.
+        # With only the event loop, the program would keep running if its start is canceled twice: by a timeout, and by
+        # the end of the host.
         starting.add_done_callback(_kill_started)
         with suppress(OSError, ValueError):
             _, process = await asyncio.shield(starting)

@@ -1,5 +1,6 @@
-"""Report served calls in an API that has no form for them: as reasoning, which clients show or ignore, and which never
-counts as the answer."""
+"""Report served calls as reasoning in an API that has no form for them. Clients show or ignore reasoning, and never
+treat it as the answer.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from toolglot.ir import Text, Thinking, ToolResult
 from toolglot.tools.served import ReportPiece, ServedCall
 
 MAX_CHARS = 500
-"""Characters of arguments, and of a result."""
+"""Maximum characters of arguments, and of a result."""
 
 
 class ReasoningReport:

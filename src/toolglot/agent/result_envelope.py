@@ -26,7 +26,9 @@ def _wrap_call(result: Result) -> Result:
 
 
 def _wrap_list(result: Result) -> Result:
-    """The SDK gets the part of the tools from which it learns the headers, and skips those with forbidden headers."""
+    """Wrap a list of tools. The SDK gets the part from which it learns the headers, and skips tools with forbidden
+    headers.
+    """
     listed = result.get("tools")
     tools, left_out = usable_definitions(listed) if isinstance(listed, list) else (None, [])
     bare = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in tools or ()]
@@ -40,7 +42,7 @@ _METHODS: Mapping[str, Callable[[Result], Result]] = {"tools/call": _wrap_call, 
 
 
 def open_envelope(meta: Any) -> Any:
-    """Return what was wrapped in the `_meta` of a result; None if nothing was."""
+    """Return the value that is wrapped in the `_meta` of a result; None if there is none."""
     return meta.get(_KEY) if isinstance(meta, dict) else None
 
 

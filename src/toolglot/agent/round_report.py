@@ -1,4 +1,4 @@
-"""Report one round to the client: its served calls, the questions about them, and what the model said between them."""
+"""Report one round to the client: its served calls, their approval requests, and the model's text between them."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ def order_round(
 
 
 def words_first(ordered: Sequence[ServedCall | Block | HeldBlock]) -> list[ServedCall | Block | HeldBlock]:
-    """Move what follows the last call to the front. Behind a call that has its result it would count as the next
-    round's."""
+    """Move the content after the last call to the front. After a call that has its result, it would count as part of
+    the next round.
+    """
     calls = [number for number, each in enumerate(ordered) if isinstance(each, ServedCall)]
     end = calls[-1] + 1 if calls else 0
     return [*ordered[end:], *ordered[:end]]
 
 
 class RoundReport:
-    """Reports entries in their order. An entry waits while the report of a call before it is open."""
+    """Reports entries in order. An entry waits until the report of an earlier call is complete."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.agent")
 
 MAX_PROGRESS = 500
-"""Of one call."""
+"""Maximum number of progress reports of one call."""
 PACE = HostTimings().progress
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
@@ -51,7 +51,7 @@ class ServedToolCall(Struct, frozen=True):
 
     @property
     def as_served_call(self) -> ServedCall:
-        """In the form that is reported to the client."""
+        """Convert the call to the form that is reported to the client."""
         return ServedCall(
             id=self.call.id,
             server=self.offered.label,
@@ -69,7 +69,7 @@ class CallProgress(Struct, frozen=True):
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):
-    """How a call ended. `ran`: its tool was really called."""
+    """The outcome of a call. `ran`: its tool was actually called."""
 
     position: int
     served: ServedToolCall
@@ -82,18 +82,18 @@ Approve: TypeAlias = Callable[[ServedToolCall], Awaitable[bool]]
 
 
 class RunWatcher(Protocol):
-    """Observes what tools themselves say, before it is converted."""
+    """Observes the output of tools before it is converted."""
 
     def on_progress(self, served: ServedToolCall, done: float, total: float | None, message: str | None) -> None:
-        """A tool reported progress, which is passed on."""
+        """Pass on the progress that a tool reported."""
         ...
 
     async def on_result(self, served: ServedToolCall, value: dict[str, Any]) -> None:
-        """A tool has returned this value, which is consumed afterwards."""
+        """Handle the value that a tool returned. The caller consumes it afterwards."""
         ...
 
     def on_failure(self, served: ServedToolCall, why: Exception) -> None:
-        """There is no result, because of a `ToolFailedError`, a `TimeoutError`, or an unexpected error."""
+        """Handle a call without a result: a `ToolFailedError`, a `TimeoutError`, or an unexpected error."""
         ...
 
 
@@ -119,8 +119,9 @@ class CallNotRunError(Exception):
 
 
 class ToolRunner:
-    """Runs the calls of one request, up to `limits.calls` in all. `approve` asks a person about a call that needs it,
-    one question at a time. Progress of a call is reported at most every `pace` seconds."""
+    """Runs the calls of one request, up to `limits.calls` in all. `approve` asks the user about a call that needs
+    approval, one call at a time. Progress of a call is reported at most every `pace` seconds.
+    """
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class ToolRunner:
         self._asking = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.waited = 0.0
-        """Seconds that people took to answer: they do not count as the tools' time."""
+        """Seconds that users took to answer, which do not count as the tools' time."""
 
     async def run(
         self, calls: Sequence[ServedToolCall], deadline: float
@@ -212,7 +213,7 @@ class ToolRunner:
             return str(error)
         if isinstance(error, TimeoutError):
             return f"The time limit of {self._limits.seconds:g} seconds for all calls is reached."
-        # In any case the loop must continue, and the model must not wait for a result that never comes.
+        # The loop must continue in any case, and every call needs a result for the model.
         log.error("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server, exc_info=error)
         return "The tool could not be run."
 
@@ -245,7 +246,7 @@ class ToolRunner:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    """Parse what a model wrote as arguments; empty text is an empty object. Raises `CallNotRunError`."""
+    """Parse a model's text of arguments; empty text is an empty object. Raises `CallNotRunError`."""
     if not text.strip():
         return {}
     arguments = json.object_value(text)

@@ -30,7 +30,8 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
     yield from config.env.values()
     yield from (value.strip() for value in config.env.values())
     yield from config.headers.values()
-    # The key alone of `Bearer KEY`; and one with a trailing line break, which errors about illegal headers show.
+    # The key of `Bearer KEY` without its scheme, and a key with a trailing line break, which errors about illegal
+    # headers show.
     yield from (word for value in config.headers.values() for word in value.split())
     try:
         parts = urlsplit(config.url or "")
@@ -41,9 +42,10 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
 
 
 def config_credentials(config: McpServerConfig) -> tuple[str, ...]:
-    """Return what no model may see, and what is certainly not ordinary text: a folder or a number in the environment
-    may well be part of a result. Each also as encoded in JSON and URLs; the longest first, because others may be part
-    of it."""
+    """Return secrets that models must not see and that are certainly not ordinary text. A folder or a number in the
+    environment may be part of a result. Each also as encoded in JSON and URLs; the longest first, because others may be
+    part of it.
+    """
     forms = {form for credential in secrets.credentials_of(config) for form in _encoded_forms(credential)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
@@ -76,7 +78,7 @@ def printable(text: str) -> str:
 
 def safe_line(text: str, secrets: tuple[str, ...], longest: int = MAX_CHARS) -> str:
     """Return the text as one printable, short line without these secrets."""
-    # Cutting first could leave part of a secret unrecognized: hide first, then cut.
+    # Hide secrets before cutting: a cut could leave an unrecognized part of a secret.
     told = redact(printable(text[: longest + _TAIL_BYTES]), secrets)
     return told if len(told) <= longest else told[: longest - 1] + "…"
 
@@ -98,6 +100,6 @@ class ErrorTail:
         """Return its last lines, printable and without secrets."""
         whole = self._kept.decode("utf-8", "replace")
         told = redact("\n".join(printable(line).rstrip() for line in whole.splitlines()), secrets).strip()
-        # The beginning may be the rest of a secret that was cut off.
+        # The first line may contain the rest of a secret that was cut off.
         longest = min(_TAIL_LINES, len(told) * 3 // 4) if self._cut else _TAIL_LINES
         return told[-longest:] if longest else ""

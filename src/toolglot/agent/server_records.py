@@ -24,19 +24,20 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     name: str
     """The tool's own name."""
     tool: Tool
-    """In the form that `tools.mcp` decodes: annotations, output schema and similar members are in `native["mcp"]`."""
+    """The tool as `tools.mcp` decodes it: annotations, output schema and similar members are in `native["mcp"]`."""
     read_only: bool = False
     destructive: bool = True
     generation: int = 0
-    """Identifies the server among those that have had this name: a new configuration may bring another one."""
+    """Identifies the server among those that have had this name, because a new configuration may define another one."""
 
 
 ServerStatus = Literal["starting", "ready", "waiting", "closed"]
 
 
 class ServerState(Struct, frozen=True, kw_only=True):
-    """State of a server. `why` says what ended it the last time, `log` is the end of its standard error; both are
-    printable and contain no secrets."""
+    """State of a server. `why` is the reason for its last end, `log` is the end of its standard error. Both are
+    printable and contain no secrets.
+    """
 
     name: str
     state: ServerStatus
@@ -51,22 +52,22 @@ class HostTimings(Struct, frozen=True, kw_only=True):
     """The host's delays and timeouts, in seconds."""
 
     first: float = 0.5
-    """Before a dead server is restarted; doubled each time it dies, up to `longest`."""
+    """Delay before a dead server is restarted; doubled each time it dies, up to `longest`."""
     longest: float = 30.0
     steady: float = 60.0
     """A server that has run this long starts with `first` again."""
     grace: float = 2.0
     """Time for a server to exit by itself after its input was closed, and again after SIGTERM."""
     settle: float = 0.2
-    """How long list changes are collected before the list is read again."""
+    """Time to collect list changes before the list is read again."""
     relisten: float = 5.0
-    """Before listening again to a server whose stream of changes has ended."""
+    """Delay before listening again to a server whose stream of changes has ended."""
     relist: float = 300.0
     """Polling interval for a server that does not report tool changes, although its protocol version could."""
     closing: float = 8.0
-    """After this, what is still not closed is abandoned."""
+    """Time limit for closing; the rest is abandoned."""
     progress: float = 0.2
-    """Between two progress reports of a call that are passed on."""
+    """Minimum interval between two forwarded progress reports of a call."""
 
 
 def server_tools(server: str, listed: list[dict[str, Any]], generation: int = 0) -> tuple[ServerTool, ...]:

@@ -40,7 +40,9 @@ Streams: TypeAlias = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSend
 
 
 class StdioServerTransport:
-    """The connection to one program. `why` says what ended it, `ended` whether it exited by itself."""
+    """The connection to one program. `why` is the reason for its end, `ended` says whether the program exited by
+    itself.
+    """
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class StdioServerTransport:
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Streams]:
-        """Yield the streams of messages from and to the program, which ends with the block.
+        """Yield the streams of messages from and to the program. The program ends with the block.
 
         Raises:
             OSError: it cannot be started.
@@ -127,7 +129,7 @@ class StdioServerTransport:
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await process.write(text.encode("utf-8", "surrogatepass") + b"\n")
             except OSError:
-                # The session must learn that there will be no more answers.
+                # Notify the session that no more answers will arrive.
                 self.why = self.why or "it closed its input"
                 to_session.close()
 
@@ -157,7 +159,7 @@ def _answered_request(line: bytes) -> int | None:
 
 
 class LineTooLongError(Exception):
-    """A line is longer than a message may be."""
+    """A line exceeds the size limit of a message."""
 
 
 class BoundedLines:

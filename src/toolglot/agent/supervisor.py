@@ -1,6 +1,6 @@
 """Supervises one MCP server: starts it, restarts it when it dies, and tracks its state.
 
-Nothing here needs the SDK. It is loaded in a thread when the first server starts, because that takes a while.
+This module does not need the SDK, which is slow to load and is loaded in a thread when the first server starts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _CONNECTION_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "protoc
 
 
 class EndedError(Exception):
-    """A connection ended or could not be made. The message says why, and may contain secrets. `by_itself`: the server's
-    program was running, and exited."""
+    """A connection ended or could not be made. The message gives the reason and may contain secrets. `by_itself`: the
+    server's program was running, and exited.
+    """
 
     def __init__(self, why: str, *, by_itself: bool = False) -> None:
         super().__init__(why)
@@ -45,7 +46,7 @@ class EndedError(Exception):
 
 
 class ServerSupervisor:
-    """One server. Its connection lives in one task; `call` may be used from any."""
+    """Supervisor of one server. The connection lives in one task; any task may use `call`."""
 
     def __init__(
         self, name: str, config: McpServerConfig, pace: HostTimings, clock: Callable[[], float], generation: int = 0
@@ -125,7 +126,9 @@ class ServerSupervisor:
 
     @property
     def protocol(self) -> ProtocolChoice:
-        """Some old servers crash when asked for the new protocol: they get the old one the next time."""
+        """The protocol for the next start. Some old servers crash on the new protocol, and get the old one the next
+        time.
+        """
         return "handshake" if self._shy and self.config.protocol == "auto" else self.config.protocol
 
     def set_tools(self, definitions: list[dict[str, Any]]) -> None:
@@ -136,7 +139,7 @@ class ServerSupervisor:
             DecodeError: one of them is not a tool.
         """
         shown = [self.redact(tool) for tool in definitions]
-        # It could not be called under another name.
+        # A tool cannot be called under another name.
         named = [tool for tool, listed in zip(shown, definitions, strict=True) if tool["name"] == listed["name"]]
         if len(named) < len(shown) and not self._named_secret:
             self._named_secret = True

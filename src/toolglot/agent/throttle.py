@@ -1,8 +1,8 @@
 """Throttle the messages of a server to a rate that the event loop can sustain.
 
 The SDK's dispatcher starts a task for each notification and request of a server without waiting for it. Messages that
-it has no use for never reach it. The rest passes at a limited rate, and beyond that the server has to wait: its pipe or
-connection is not read meanwhile.
+it does not need never reach it. The others pass at a limited rate. Beyond that rate, the server has to wait, because
+its pipe or connection is not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolglot.agent.result_envelope import ResultEnvelopes
 Incoming: TypeAlias = SessionMessage | Exception
 
 MAX_RATE = 2_000.0
-"""Messages per second, and maximum burst."""
+"""Maximum messages per second, and maximum burst."""
 _MAX_UNANSWERED = 64
 """Maximum unanswered requests of a server (pings, sampling and the like); further ones are dropped."""
 _WANTED_METHODS = frozenset(
@@ -58,7 +58,7 @@ class RateLimiter:
 
 
 class PendingRequests:
-    """The number of unanswered requests of the server, and which of ours have results to wrap."""
+    """The number of unanswered requests of the server, and our own requests whose results must be wrapped."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -66,7 +66,7 @@ class PendingRequests:
 
 
 class ThrottledReader:
-    """Reads from a server, without unwanted messages. `on_end` is called when nothing more will come."""
+    """Reads from a server, without unwanted messages. `on_end` is called at the end of the messages."""
 
     def __init__(self, stream: ReadStream[Incoming], requests: PendingRequests, on_end: Callable[[], None]) -> None:
         self._stream = stream
@@ -129,7 +129,7 @@ class CountingWriter:
         try:
             await self._stream.send(item)
         finally:
-            # Only now: if a server does not read, its answers pile up.
+            # Counted only now, because answers pile up if the server does not read.
             if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
                 self._requests.open -= 1
 

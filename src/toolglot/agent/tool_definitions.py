@@ -10,7 +10,7 @@ FoundSchemas: TypeAlias = Iterator[tuple[str, Any]]
 """The schemas in a keyword's value, each with its path."""
 
 MAX_SCHEMAS = 50_000
-"""In one definition."""
+"""Maximum number of schemas in one definition."""
 _MAX_NAME_CHARS = 100
 
 
@@ -93,7 +93,7 @@ def _schemas(where: str, value: Any) -> FoundSchemas:
 
 
 def _items(where: str, value: Any) -> FoundSchemas:
-    """One schema for all; or, before draft 2020-12, one for each."""
+    """Find the schemas of array items: one for all items or, before draft 2020-12, one for each."""
     return _schemas(where, value) if isinstance(value, list) else _schema(where, value)
 
 

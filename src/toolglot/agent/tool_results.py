@@ -12,7 +12,7 @@ from toolglot.wire import json
 from toolglot.wire.media_types import kind_of_media_type, normalize_source
 
 MAX_MEDIA_BYTES = 8_000_000
-"""Base64 characters of all images, sounds and files of a result. Models' APIs accept about as much."""
+"""Maximum Base64 characters of all images, sounds and files of a result. Models' APIs accept about as much."""
 MAX_BLOCKS = 200
 MAX_NAME = 500
 
@@ -67,7 +67,7 @@ class LimitedContent:
         return [self._block(block) for block in content]
 
     def _block(self, block: Block) -> Block:
-        """Convert a block without what a server says to hosts only; cut if it is too long."""
+        """Convert a block without its host-only members. A block that is too long is cut."""
         match block:
             case Text(text=text):
                 return self._cut(text, Text(text=text))

@@ -1,4 +1,4 @@
-"""The tools that are served for one request: their servers, and the names under which the model knows them."""
+"""The MCP tools of one request: their servers, and their names for the model."""
 
 from __future__ import annotations
 
@@ -52,12 +52,15 @@ class Toolbox:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Tools for the model. What else a server says about its tools is for hosts: nothing is lost here."""
+        """Return the tools for the model. The other data that a server sends about tools is for hosts, so nothing is
+        lost here.
+        """
         return tuple(replace(each.tool.tool, name=each.name, native={}) for each in self.offered)
 
     def find(self, name: str) -> OfferedTool | None:
-        """Return the tool of this name. A server's prefix belongs to that server alone: a tool that it does not have,
-        or no longer, is missing, and never somebody else's."""
+        """Return the tool of this name. A server's prefix belongs only to that server: an unknown or removed tool is
+        missing, and is never taken from another server.
+        """
         label, _, tool = name.partition("__")
         if name in self._by_name or name in self._taken or label not in self._servers:
             return self._by_name.get(name)
@@ -65,7 +68,7 @@ class Toolbox:
         return OfferedTool(name=name, label=label, tool=known, policy="missing")
 
     def has(self, name: str) -> bool:
-        """Tell whether calls of this name belong to the servers, even if they have no such tool."""
+        """Return whether calls of this name belong to the servers, even if they have no such tool."""
         return self.find(name) is not None
 
     def offered_name(self, label: str, tool: str) -> str:
@@ -81,8 +84,9 @@ def make_toolbox(
     *,
     can_ask: Callable[[AttachedServer], bool],
 ) -> Toolbox:
-    """Make the toolbox of these servers. `taken` are names of the client's own tools, which keep theirs; `can_ask` says
-    whether somebody can approve a call to a server's tool. Skipped tools are noted in the receipt."""
+    """Make the toolbox of these servers. `taken` are names of the client's own tools, which keep theirs; `can_ask`
+    tells whether a user can approve a call to a server's tool. Skipped tools are noted in the receipt.
+    """
     chosen = [
         (each, tool, policy)
         for each in attached
@@ -108,7 +112,7 @@ def _is_wanted(attached: AttachedServer, tool: ServerTool) -> bool:
 
 MAX_NAME = 64
 _SERVER = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-]))*")
-"""Without `__` and no `_` at the end; Gemini requires a letter at the beginning."""
+"""Server names have no `__`, and no `_` at the end. Gemini requires a letter at the beginning."""
 _TOOL = re.compile(r"[A-Za-z0-9_-]+")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8
@@ -116,7 +120,8 @@ _HASH = 8
 
 def offered_names(pairs: Sequence[tuple[str, str]], reserved: Collection[str] = ()) -> dict[tuple[str, str], str]:
     """Return the name of each pair of a server and one of its tools, independent of their order. `reserved` are names
-    that others have, and keep."""
+    that are already taken.
+    """
     names: dict[tuple[str, str], str] = {}
     taken = set(reserved)
     for pair in sorted(set(pairs), key=lambda pair: (_unhashed_name(*pair) is None, pair)):

@@ -56,7 +56,7 @@ class CommandActions:
 
     async def _models(self) -> None:
         session = self._session
-        self._screen.print_lines(f"{one_line(session.model)} answers ({session.place()}). There are:")
+        self._screen.print_lines(f"{one_line(session.model)} answers ({session.place()}). Available models:")
         names = await session.models()
         for name in names[:MAX_MODELS]:
             mark = "*" if name == session.model else " "
@@ -95,7 +95,7 @@ class CommandActions:
             self._wrong(f"{path.name}: a name that ends in {', '.join(WRITERS)} says what to write")
             return
         try:
-            # An existing file is not overwritten by accident; one of this chat's own is written again.
+            # Existing files are not overwritten, except for files that this chat has written.
             mode = "w" if path.resolve() in self._written else "x"
             with path.open(mode, encoding="utf-8", errors="replace") as file:
                 file.write(form(conversation))
@@ -131,7 +131,7 @@ def as_lines(conversation: ChatConversation) -> str:
 
 
 WRITERS: dict[str, Callable[[ChatConversation], str]] = {".md": as_markdown, ".html": as_html, ".jsonl": as_lines}
-"""By file extension."""
+"""Functions that write a conversation, by file extension."""
 
 
 def _titled_messages(conversation: ChatConversation) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""Show an answer: the loop's events on the screen, and the calls that are run between them."""
+"""Show an answer: the loop's events on the screen, and the calls between them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class AnswerView:
                 self.error = error
 
     def end_round(self) -> None:
-        """The model's round is complete, and kept elsewhere from now on."""
+        """End the model's round, which is now part of the conversation."""
         self._pieces.clear()
 
     def break_off(self) -> None:
-        """Nothing more comes: show what was held back, and end the line."""
+        """End an incomplete answer: show the text that was held back, and end the line."""
         for renderer in self._renderers.values():
             self.screen.answer(renderer.close())
         for thought in self._thoughts.values():
@@ -71,7 +71,7 @@ class AnswerView:
 
 
 class ScreenReporter:
-    """Shows the calls of one round as they are run. They are not part of the answer."""
+    """Shows the calls of one round while they run. They are not part of the answer."""
 
     def __init__(self, view: AnswerView) -> None:
         self._view = view

@@ -1,7 +1,5 @@
-"""An event loop in a separate thread, so that it never waits for the keyboard, which belongs to the main thread.
-
-The main thread waits for the end of the work that it gave the loop, and meanwhile handles questions from the loop and
-Ctrl-C.
+"""An event loop in a separate thread, so that it never waits for the keyboard, which belongs to the main thread. The
+main thread waits for work that runs in the loop, and meanwhile handles the loop's questions and Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,13 +19,13 @@ from msgspec import Struct
 T = TypeVar("T")
 
 STOP_TIMEOUT = 2.0
-"""Seconds."""
+"""Time limit for stopping, in seconds."""
 WAKE_DELAYS = (0.02, 0.1, 0.5)
 """Seconds after a signal at which the main thread is woken."""
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Does nothing: waking up is the purpose."""
+    """Do nothing. The signal only wakes the thread."""
 
 
 class UserStoppedError(Exception):
@@ -35,7 +33,7 @@ class UserStoppedError(Exception):
 
 
 class LeaveError(BaseException):
-    """The user wants to leave, or the system wants us to. A `BaseException`, so that no `except Exception` catches
+    """The user or the system ends the chat. A `BaseException`, so that no `except Exception` catches
     it."""
 
     def __init__(self, status: int = 0) -> None:
@@ -44,11 +42,11 @@ class LeaveError(BaseException):
 
 
 class LoopQuestion(Generic[T]):
-    """A question of the loop to the user."""
+    """A question from the loop to the user."""
 
     def __init__(self, put: Callable[[], T]) -> None:
         self.put = put
-        """Asks, in the main thread."""
+        """Asks the question, in the main thread."""
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
 
@@ -61,7 +59,8 @@ class SignalReceived(Struct, frozen=True):
 
 
 class BackgroundLoop:
-    """`with BackgroundLoop() as background: background.run(…)`, in the main thread."""
+    """An event loop in a background thread. Use it in the main thread: `with BackgroundLoop() as background:
+    background.run(…)`."""
 
     def __init__(self) -> None:
         # Reentrant, because a signal may arrive during a put or get.
@@ -74,7 +73,7 @@ class BackgroundLoop:
         self._told, self._telling = socket.socketpair()
         self._wakes = -1
         self.typing = False
-        """The main thread waits for the keyboard: only an exception interrupts that."""
+        """Whether the main thread waits for the keyboard, which only an exception interrupts."""
 
     def __enter__(self) -> BackgroundLoop:
         self._thread.start()
@@ -103,8 +102,11 @@ class BackgroundLoop:
         self._telling.close()
 
     def _wake_main_thread(self, nudge: int) -> None:
-        """A signal has arrived. Python handles it before its next step. One that arrives just before the main thread
-        waits for a key would be handled only with that key, so the thread is woken until it must have been waiting."""
+        """Wake the main thread after a signal.
+
+        Python handles a signal before its next step. A signal that arrives just before the main thread waits for a key
+        would be handled only after that key, so the thread is woken until it must have been waiting.
+        """
         if any(number != nudge for number in self._told.recv(4096)):
             main = threading.main_thread().ident
             assert main is not None
@@ -123,7 +125,7 @@ class BackgroundLoop:
         raise LeaveError(128 + number)
 
     def read_keyboard(self, read: Callable[[], str]) -> str:
-        """Return what the user types. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
+        """Return the user's input. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
         self.typing = True
         try:
             if self._leaving:
@@ -133,7 +135,7 @@ class BackgroundLoop:
             self.typing = False
 
     async def ask(self, put: Callable[[], T]) -> T:
-        """Called in the loop: ask something in the main thread, and wait for the answer."""
+        """Ask a question in the main thread and wait for the answer. Called in the loop."""
         question = LoopQuestion(put)
         self._inbox.put(question)
         return await question.answer
@@ -166,7 +168,7 @@ class BackgroundLoop:
         return result
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run this in the loop to its end, which must be near: no signal stops it."""
+        """Run a short task in the loop to its end. No signal stops it."""
         self._loop.call_soon_threadsafe(self._start, work)
         while True:
             news = self._inbox.get()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class CommandForm(Struct, frozen=True):
-    """A command: its argument, and what it does."""
+    """A command: its argument and its effect."""
 
     argument: str
     help: str

@@ -1,4 +1,4 @@
-"""The conversation so far, as messages of the IR: the next model gets all of it, whichever it is."""
+"""The conversation so far, as messages of the IR. The next model gets all of it."""
 
 from __future__ import annotations
 
@@ -74,8 +74,9 @@ class ChatConversation:
 def complete_results(
     messages: Sequence[Message], results: Sequence[ToolResult] = (), rest: str = "", why: str = NO_TOOL
 ) -> list[Message]:
-    """Return what is kept of an answer: every call has a result, so that any model accepts it. `results` are those that
-    had arrived when it broke off, `rest` is the text of an unfinished round, and `why` explains calls without a result.
+    """Return the stored part of an answer: every call has a result, so that any model accepts it. `results` are those
+    that arrived before the answer broke off, `rest` is the text of an unfinished round, and `why` explains calls
+    without a result.
     """
     known = {result.call_id: result for result in results}
     kept: list[Message] = []

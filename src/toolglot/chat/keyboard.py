@@ -74,7 +74,7 @@ class Keyboard:
         return _without_surrogates(input(prompt))
 
     def hide_input(self) -> None:
-        """Hide what is typed from now on, so that it does not appear inside an answer."""
+        """Hide further input, so that it does not appear inside an answer."""
         termios = self._termios
         if termios is None or not sys.stdin.isatty() or self._usual is not None:
             return

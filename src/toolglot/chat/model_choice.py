@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from toolglot.chat.safe_text import one_line
 
 MAX_OFFERED = 30
-"""Models to show; others can be chosen by name."""
+"""Maximum models to show; others can be chosen by name."""
 QUESTION = "Model (number or name): "
 NOT_OFFERED = "enter a number or the name of a model from the list"
 

@@ -1,6 +1,5 @@
-"""Render streamed Markdown for a terminal: each character is written once, and nothing is ever repainted.
-
-`MarkdownRenderer.feed` returns what to write next. The total output does not depend on how the text is split.
+"""Render streamed Markdown for a terminal: each character is written once, and nothing is repainted.
+`MarkdownRenderer.feed` returns the next text to write. The total output does not depend on how the text is split.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ MAX_CODE = 1_000
 RECHECK_CHARS = 40
 """Characters of a growing word after which the line is parsed again."""
 MAX_ROWS = 200
-"""Rows of a table to wait for, so that its columns can be aligned."""
+"""Maximum rows of a table to wait for, so that its columns can be aligned."""
 MAX_WIDTH = 120
-"""Columns of text, even if the terminal has more: longer lines are hard to read."""
+"""Maximum columns of text, even if the terminal has more: longer lines are hard to read."""
 
 
 def apply_style(text: str, *style: str) -> str:
@@ -50,8 +49,9 @@ def apply_style(text: str, *style: str) -> str:
 
 
 class MarkdownRenderer:
-    """Text in, terminal text out. Without `colour` marks are kept and nothing is styled; without a `width` no line is
-    wrapped."""
+    """Converts text to terminal text. Without `colour`, marks stay and text has no style. Without a `width`, lines are
+    not wrapped.
+    """
 
     def __init__(self, *, width: int | None = None, colour: bool = True) -> None:
         self._width = None if width is None else max(min(width, MAX_WIDTH), 20)
@@ -67,10 +67,10 @@ class MarkdownRenderer:
         self._fence = ""
         self._rows: list[str] = []
         self._begun = False
-        """Part of the current line has been written."""
+        """True if part of the current line has been written."""
 
     def feed(self, text: str) -> str:
-        """Return what can be written now."""
+        """Return the text that can be written now."""
         self._take(self._safe.feed(text))
         return self._take_output()
 
@@ -95,15 +95,15 @@ class MarkdownRenderer:
             self._end_line()
             self._line = part
             self._new = len(part)
-        # Words are shown whole, so nothing new can be shown inside one. Many models write letter by letter, and each
-        # check would cost as much as checking all held text.
+        # Words are shown whole, so nothing new can appear inside a word. Many models write letter by letter, and each
+        # check would cost as much as a check of all held text.
         new = self._line[len(self._line) - min(self._new, RECHECK_CHARS) :]
         if self._line and (self._opening is None or len(new) == RECHECK_CHARS or any(map(str.isspace, new))):
             self._new = 0
             self._advance()
 
     def _advance(self) -> None:
-        """Write what is certain of an unfinished line."""
+        """Write the final part of an unfinished line."""
         if self._fence:
             if len(self._line) > MAX_CODE:
                 self._code(self._line, begun=self._begun)

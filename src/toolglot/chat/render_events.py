@@ -1,4 +1,4 @@
-"""Render everything beside the answers: calls, results, tools, receipts. Styled lines of safe text."""
+"""Render everything except answers: calls, results, tools, receipts. The output is styled lines of safe text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from toolglot.receipt import ReceiptLine
 from toolglot.tools.served import ServedCall
 
 MAX_ARGUMENTS = 200
-"""Characters of arguments that are only shown."""
+"""Maximum characters of arguments that need no approval."""
 MAX_APPROVAL_ARGUMENTS = 4_000
-"""Characters of arguments to show at once for approval; of longer ones, both ends."""
+"""Maximum characters of arguments to show at once for approval. Longer arguments are shown by their two ends."""
 APPROVAL_TAIL = 1_000
 RESULT_LINES = 8
 RESULT_LINE = 160
@@ -33,15 +33,14 @@ class StyledLine(Struct, frozen=True):
 
 
 def call_line(call: ServedCall) -> StyledLine:
-    """A call that is about to be run, or asked about."""
+    """Describe a call before it runs or needs approval."""
     arguments = _arguments(call)
     short = arguments if len(arguments) <= MAX_ARGUMENTS else f"{arguments[: MAX_ARGUMENTS - 1]}…"
     return StyledLine(f"▸ {_call_name(call)} {short}".rstrip(), ("bold",))
 
 
 def approval_line(call: ServedCall) -> StyledLine:
-    """The text that the user sees before approving a call: the whole call, or its beginning, its end and the omitted
-    size."""
+    """Describe a call for approval: the whole call, or its beginning, its end and the omitted size."""
     arguments = _arguments(call)
     if len(arguments) > MAX_APPROVAL_ARGUMENTS:
         between = f"[… {len(arguments) - MAX_APPROVAL_ARGUMENTS} characters that are not shown yet …]"
@@ -50,7 +49,7 @@ def approval_line(call: ServedCall) -> StyledLine:
 
 
 def hidden_arguments_line(call: ServedCall) -> StyledLine | None:
-    """The part that `approval_line` leaves out; None if it leaves nothing out."""
+    """Return the part that `approval_line` omits; None if it omits nothing."""
     arguments = _arguments(call)
     return (
         StyledLine(arguments[MAX_APPROVAL_ARGUMENTS - APPROVAL_TAIL : -APPROVAL_TAIL], ("ask",))
@@ -60,7 +59,7 @@ def hidden_arguments_line(call: ServedCall) -> StyledLine | None:
 
 
 def approval_question(call: ServedCall, unseen: StyledLine | None = None) -> str:
-    """`unseen`: what must be shown before the call can be approved."""
+    """Return the question. `unseen` is the part that must be shown before the call can be approved."""
     name = reveal_all(call.name)
     name = name if len(name) <= 60 else f"{name[:59]}…"
     if unseen is not None:
@@ -72,8 +71,9 @@ _STRING_OR_SPACE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[ \t\r\n]+', re.DOTALL
 
 
 def _arguments(call: ServedCall) -> str:
-    """Return all of the arguments, as they are run. White space between the parts of JSON is normalized; strings stay
-    unchanged, and nothing is left out."""
+    """Return all of the arguments, as the tool gets them. White space between the parts of JSON is normalized; strings
+    stay unchanged, and nothing is left out.
+    """
     return reveal_all(
         _STRING_OR_SPACE.sub(lambda found: found[0] if found[0][0] == '"' else " ", call.arguments)
     ).strip()
@@ -88,7 +88,7 @@ def progress_line(call: ServedCall, message: str) -> StyledLine:
 
 
 def result_line(call: ServedCall, result: ToolResult) -> StyledLine:
-    """How a call has ended: the first lines of its result."""
+    """Describe the end of a call: the first lines of its result."""
     lines = [one_line(line, RESULT_LINE) for block in result.content for line in _block_lines(block)]
     lines = list(filter(None, lines)) or ["(nothing)"]
     if len(lines) > RESULT_LINES:
@@ -104,7 +104,7 @@ def _block_lines(block: Block) -> list[str]:
             return make_safe(text[: 4 * RESULT_LINES * RESULT_LINE]).split("\n")
         case Media(kind=kind, source=source):
             return [f"[{kind}: {source.media_type or source.kind}]"]
-    return ["[something that only programs read]"]
+    return ["[content for programs only]"]
 
 
 def server_lines(
@@ -113,7 +113,7 @@ def server_lines(
     tools: Mapping[str, Sequence[ServerTool]],
     always: Iterable[tuple[str, str]],
 ) -> list[StyledLine]:
-    """Each server, its state, and its tools with their policies."""
+    """Describe each server, its state, and its tools with their policies."""
     agreed = set(always)
     lines: list[StyledLine] = []
     for state in states:
@@ -130,7 +130,7 @@ def server_lines(
 
 
 def receipt_lines(lines: Sequence[ReceiptLine], exchanges: int) -> list[StyledLine]:
-    """What the exchanges of one answer lost or changed."""
+    """Describe the losses and changes of the exchanges of one answer."""
     if not exchanges:
         return [StyledLine("No request has been sent yet.")]
     if not lines:
@@ -145,7 +145,7 @@ def receipt_lines(lines: Sequence[ReceiptLine], exchanges: int) -> list[StyledLi
 
 
 def end_line(model: str, usage: Usage | None, losses: int, calls: int, seconds: float) -> StyledLine:
-    """The line below an answer."""
+    """Return the line below an answer."""
     words = [one_line(model)]
     words += [format_tokens(usage)] if usage is not None else []
     words += [f"{calls} call{'s' if calls > 1 else ''}"] if calls else []

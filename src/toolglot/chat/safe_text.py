@@ -1,9 +1,9 @@
 """Make text of models, tools and servers safe for the terminal that shows it.
 
 Escape sequences are removed completely; so are other control characters and characters that change the writing
-direction (which make text look different from what it is).
+direction (which can disguise text).
 
-For a text that somebody must approve, nothing may be removed: `reveal_all` spells out what would be invisible.
+A text that needs approval must stay complete: `reveal_all` spells out its invisible characters.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from json import dumps
 
 TAB = 4
 MAX_ESCAPE = 4096
-"""Characters of a sequence (a title, a link) to wait for; a longer one is cut there."""
+"""Maximum characters of a sequence (a title, a link) to wait for. Longer sequences are cut."""
 
-# What begins a string (a title, a link, the clipboard), and what it may be made of. To a terminal, one that begins
-# inside of another ends that; besides, no character is looked at from more than one beginning then.
+# The start of a string (a title, a link, the clipboard), and its possible content. For a terminal, a string that starts
+# inside another one ends it. This also means that no character is scanned from more than one start.
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*"
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
@@ -35,12 +35,13 @@ _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
-"""Letters and marks that count as printable and show nothing: fillers, selectors of variants (Unicode's
-Default_Ignorable_Code_Point), the empty pattern of Braille."""
+"""Characters that count as printable but are invisible: fillers, variation selectors (Unicode's
+Default_Ignorable_Code_Point), the blank Braille pattern.
+"""
 
 
 def make_safe(text: str) -> str:
-    """Return the text with its lines and nothing else that moves a cursor. Tabs become spaces."""
+    """Return the text with its line ends, without other characters that move the cursor. Tabs become spaces."""
     if text.isascii() and text.isprintable():
         return text
     text = _ESCAPES.sub("", text.replace("\r\n", "\n")).expandtabs(TAB)
@@ -54,7 +55,7 @@ def one_line(text: str, longest: int = 0) -> str:
 
 
 def reveal_all(text: str) -> str:
-    """Return all of the text in one line: what does not print, or is invisible, is spelled as in JSON."""
+    """Return the whole text in one line. Characters that do not print or are invisible become JSON escapes."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_spell, text))

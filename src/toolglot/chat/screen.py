@@ -17,8 +17,8 @@ from toolglot.chat.render_events import StyledLine
 
 
 class Screen:
-    """`width` returns the current columns; None: lines are not wrapped. Without `colour` nothing is styled. `thoughts`:
-    reasoning is shown."""
+    """Output of the chat. `width` returns the current number of columns, or None for lines without wrapping. Without
+    `colour`, text has no style. `thoughts` shows reasoning."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Screen:
         return apply_style(text, *style) if self.colour else text
 
     def hold(self) -> None:
-        """A question is asked: hold the output until `release`."""
+        """Hold the output until `release`, while a question is open."""
         with self._lock:
             self._held = self._held if self._held is not None else []
 
@@ -97,8 +97,9 @@ class Screen:
 
 
 def _redirect_to_null(stream: TextIO) -> None:
-    """Nobody reads this stream, or its disk is full. Further output is discarded, and so is its buffer, which Python
-    would try to write again, and report, at exit."""
+    """Discard further output, because the stream has no reader or its disk is full. Its buffer is discarded too: Python
+    would try to write it at exit, and report the failure.
+    """
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -84,7 +84,8 @@ class ModelTarget(Struct, frozen=True):
 
 
 class ChatSession:
-    """`ask` asks the user to approve a call; without it the model is offered only tools that need no approval."""
+    """A chat with a model. `ask` asks the user to approve a call; without it, the model is offered only tools that need
+    no approval."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class ChatSession:
         self._exchanges = 0
         self._told: set[str] = set()
 
-    # ── what can be known ──
+    # ── queries ──
 
     def place(self, model: str | None = None) -> ModelTarget:
         """Return the target of a model's name. Raises `UnknownModelError`."""
@@ -137,7 +138,7 @@ class ChatSession:
         """Losses of the last answer, for users who cannot ask for its receipt."""
         return render_events.receipt_lines(self._receipt.losses, self._exchanges) if self._receipt.losses else []
 
-    # ── what can be done ──
+    # ── actions ──
 
     def switch(self, model: str) -> ModelTarget:
         """Switch to another model. Raises `UnknownModelError`."""
@@ -184,7 +185,7 @@ class ChatSession:
         return self._receipt.loss_count if self._ask is not None else 0
 
     async def _run(self, loop: ToolLoop, view: AnswerView) -> str:
-        """Return what went wrong; empty if all of it arrived."""
+        """Run the request. Returns the error; empty if the whole answer arrived."""
         try:
             async with aclosing(loop.run(self.conversation.request(self.model, effort=self._effort))) as answer:
                 async for events in answer:
@@ -242,7 +243,7 @@ class ChatSession:
         await self._host.ready(list(self.servers))
 
     def _tell_absent(self) -> None:
-        """Report unavailable servers, each once until it has been available again."""
+        """Report unavailable servers. Each is reported again only after it was available in between."""
         for state in self._host.states():
             if state.state == "ready" or state.name not in self.servers:
                 self._told.discard(state.name)
@@ -264,8 +265,8 @@ _STOPS = {
     "context_full": "The answer was cut off: the conversation fills the model's context window. Use /clear.",
     "refusal": "The model declined to answer.",
     "filtered": "A filter of the upstream cut off the answer.",
-    "malformed_call": "The model tried to call a tool in a way that could not be read.",
-    "pause": "The model wanted to call more tools, but the limit for one question is reached.",
+    "malformed_call": "The model wrote a tool call that could not be parsed.",
+    "pause": "The model requested more tool calls, but the limit for one question is reached.",
 }
 
 
@@ -275,5 +276,5 @@ def _end_notes(view: AnswerView, loop: ToolLoop) -> list[StyledLine]:
     unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]
     if unknown:
         names = ", ".join(one_line(name, 60) for name in unknown)
-        lines.append(StyledLine(f"The model called tools that do not exist: {names}. Nothing was run.", ("error",)))
+        lines.append(StyledLine(f"The model called tools that do not exist: {names}. No tool was run.", ("error",)))
     return lines

@@ -1,4 +1,4 @@
-"""Build what a chat needs from the command line: a gateway without a server, a model, and MCP servers."""
+"""Build a chat from the command line: a gateway without a server, a model, and MCP servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEMO_MODELS = {
     "demo-anthropic": "anthropic",
     "demo-gemini": "gemini",
 }
-"""The demo in each dialect, if there is nothing but the demo: so that a conversation can switch between them."""
+"""The demo in each dialect, so that a conversation without other models can switch between them."""
 
 
 ChooseModel: TypeAlias = Callable[[Sequence[str]], Awaitable[str]]
@@ -44,10 +44,10 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     start_options: StartOptions = StartOptions()
     model: str | None = None
     mcp: tuple[str, ...] = ()
-    """The requested servers; empty: all that are configured."""
+    """The requested servers; empty: all configured ones."""
     tools: bool = True
     example: bool | None = None
-    """The bundled server; None: only if there is no other, and the demo answers."""
+    """Whether to attach the bundled server; None: only if there is no other server and the demo answers."""
 
 
 class ChatSetup(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ async def prepare_chat(
     assembled = assemble(config, environ, local)
     is_demo = not assembled.config.upstreams.keys() - {DEMO}
     whole = _with_demos(assembled.config, environ) if is_demo else assembled.config
-    told = ("This is the demo: rules, no model. To use models, set an API key or write a configuration.",)
+    told = ("This is the demo, which answers by rules. To use models, set an API key or write a configuration.",)
     try:
         gateway = build_gateway(
             whole, transport, TYPING_PACE if options.start_options.demo_pace == "human" else NO_PAUSES
@@ -110,7 +110,7 @@ async def _default_model(gateway: Gateway, is_demo: bool, choose: ChooseModel | 
 
 
 async def _require_named(gateway: Gateway, model: str) -> None:
-    """Check that the model itself answers, not another one in its place. Raises `ConfigError`."""
+    """Check that the named model answers, and not a substitute. Raises `ConfigError`."""
     if _is_demo(gateway, model):
         return
     target = gateway.router.resolve(model)[0]

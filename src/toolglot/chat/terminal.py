@@ -1,4 +1,4 @@
-"""The chat in a terminal: reads lines, gets answers, and asks before tools are run."""
+"""The terminal chat: reads lines, shows answers, and asks before tools run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SHOW = frozenset({"s", "show"})
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True):
-    """How to start a chat."""
+    """Settings for starting a chat."""
 
     options: ChatOptions
     effort: str | None = None
@@ -52,7 +52,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 
 
 class ChatRuntime:
-    """A session and all that it needs, for as long as the context lasts. Its methods run in the loop."""
+    """A session and its resources, for the lifetime of the context. Its methods run in the loop."""
 
     def __init__(
         self,
@@ -253,7 +253,8 @@ class Dialogue:
 
 
 def _was_written(screen: Screen) -> bool:
-    """Whether the answer was written completely. A reader that stops early, like `head`, is not a failure."""
+    """Return whether the answer was written completely. A reader that stops early, like `head`, does not count as a
+    failure."""
     failure = screen.failure
     if failure is None or isinstance(failure, BrokenPipeError):
         return True
@@ -266,7 +267,7 @@ def _columns() -> int:
 
 
 def _quiet_logs() -> None:
-    """Errors are shown where they happen; a log would be written into the middle of answers."""
+    """Silence the log, which would be written into the middle of answers. Errors are shown where they occur."""
     logging.getLogger().addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError):

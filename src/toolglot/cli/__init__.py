@@ -1,4 +1,4 @@
-"""The command line. A shell around the core: it reads files and pipes, and the core does the rest."""
+"""The command line, a shell around the core: it reads files and pipes, and the core does the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 OUTPUT_FAILURES = _FULL | {errno.EPIPE}
-"""Errors of the output's destination, which are not this program's fault."""
+"""Errors of the output's destination, not of this program."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -44,6 +44,6 @@ def main() -> None:
 
 
 def _end_output(status: int) -> NoReturn:
-    """End the process without trying again to write the rest."""
+    """Exit without another attempt to write the remaining output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)

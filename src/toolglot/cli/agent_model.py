@@ -1,5 +1,4 @@
-"""The model that an agent starts with: named by the user, the only one there is, or chosen on the terminal.
-
+"""Choose and check the model that an agent starts with: the user's choice, the only model, or a choice on the terminal.
 Its upstream is asked once before the agent starts. An agent notices a wrong key, a missing model or a small context
 window only after minutes of retries, and then describes them badly.
 """
@@ -30,7 +29,7 @@ from toolglot.upstream.vendors import LOCAL_SERVERS
 from toolglot.wire import json
 
 CHECK_TIMEOUT = 30.0
-"""Seconds; an upstream has less for its answer."""
+"""Time limit of the check in seconds. The gateway's own limit for the upstream's answer is shorter."""
 NO_MODEL_ADVICE = (
     "start a model server or set a vendor's API key; `toolglot doctor` shows what was looked for. "
     "To try the agent without a model: --model demo"
@@ -46,7 +45,7 @@ class ModelError(Exception):
 
 
 class CheckedModel(Struct, frozen=True):
-    """The gateway's answer about a model (`GET /debug/model`)."""
+    """The gateway's report on a model (`GET /debug/model`)."""
 
     model: str
     upstream: str
@@ -59,7 +58,7 @@ class CheckedModel(Struct, frozen=True):
 
 
 def find_target(agent: Agent, place: GatewayAddress, model: str | None, *, check: bool) -> AgentTarget:
-    """Return where to point the agent, with a model that works. Raises `ModelError`."""
+    """Return the gateway, key and working model for the agent. Raises `ModelError`."""
     if check and model is None:
         model = choose_model(agent, place)
     if model is None:
@@ -74,7 +73,7 @@ def find_target(agent: Agent, place: GatewayAddress, model: str | None, *, check
 
 
 def _fetch_limits(place: GatewayAddress, model: str) -> tuple[int | None, int | None]:
-    """The context window and the output limit that the gateway knows; agents cannot know them."""
+    """Return the context window and the output limit that the gateway knows; agents cannot know them."""
     status, reply = fetch_json(place, f"/v1/models/{quote(model, safe='')}")
     if status == 404:
         raise ModelError(_error_message(reply))
@@ -139,7 +138,7 @@ def _require_named(checked: CheckedModel, place: GatewayAddress) -> None:
 
 
 def _advise_without_models(place: GatewayAddress) -> str:
-    """Name the servers that the environment promises and that have no models, if our own gateway looked for them."""
+    """Advise on servers that the environment names but that have no models, if our own gateway looked for them."""
     servers = tuple(row for row in LOCAL_SERVERS if any(os.environ.get(name) for name in row.base_url_variables))
     if place.log is None or not servers:
         return NO_MODEL_ADVICE
@@ -151,7 +150,7 @@ def _advise_without_models(place: GatewayAddress) -> str:
 
 
 def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
-    """Choose a model if the user named none; None if the models that the agent requests by itself work. Raises
+    """Choose a model if the user named none; None if the models that the agent requests by default work. Raises
     `ModelError`."""
     names = _list_models(place)
     if len(names) == 1:
@@ -160,14 +159,14 @@ def choose_model(agent: Agent, place: GatewayAddress) -> str | None:
     if agent.usual_model is not None and _works(place, agent.usual_model):
         return None
     if not names:
-        raise ModelError("no model was found here", _advise_without_models(place))
+        raise ModelError("no models found", _advise_without_models(place))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ModelError(f"choose one of {count_noun(len(names), 'model')} with --model", join_names(names))
     return _ask_for_model(names)
 
 
 def _list_models(place: GatewayAddress) -> list[str]:
-    """Names of the models that upstreams have, without the demo's."""
+    """Return the names of the models that upstreams have, without the demo's."""
     _, reply = fetch_json(place, "/v1/models", CHECK_TIMEOUT)
     entries = reply.get("data") if isinstance(reply, Mapping) else None
     names = [entry.get("id") for entry in entries or () if isinstance(entry, Mapping)]
@@ -175,7 +174,7 @@ def _list_models(place: GatewayAddress) -> list[str]:
 
 
 def _works(place: GatewayAddress, model: str) -> bool:
-    """Whether requests for this model work. Raises `ModelError` if its upstream fails."""
+    """Return whether requests for this model work. Raises `ModelError` if its upstream fails."""
     try:
         checked = _check_model(place, model)
     except ModelError:

@@ -30,8 +30,7 @@ class AgentError(ToolglotError):
 
 
 def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
-    """Write an agent's settings to the temporary folder, and link the user's files that it would otherwise miss
-    there."""
+    """Write an agent's settings to the temporary folder, and link the user's other files there."""
     path = folder / settings_path(agent)
     path.parent.mkdir(parents=True, exist_ok=True)
     if agent.mirror is not None:
@@ -60,7 +59,9 @@ _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def agent_environment(told: PreparedAgent, environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the agent's environment: the user's, what points it at the gateway, and no proxy for that."""
+    """Return the agent's environment: the user's variables and those that point it at the gateway, which bypasses any
+    proxy.
+    """
     environment = {name: value for name, value in environ.items() if name not in told.unset}
     kept = {name for name in told.defaults if environ.get(name)}
     environment |= {name: value for name, value in told.environment.items() if name not in kept}
@@ -72,7 +73,7 @@ def agent_environment(told: PreparedAgent, environ: Mapping[str, str], url: str)
 
 
 def run_agent(command: list[str], environment: Mapping[str, str], install: str) -> int:
-    """Run it to its end in this terminal, and return its exit status as a shell does. Raises `AgentError`."""
+    """Run it in this terminal until it exits, and return its exit status as a shell does. Raises `AgentError`."""
     try:
         begun = subprocess.Popen(command, env=environment)
     except OSError as error:  # a partly installed agent has a file without a `#!` line, or with a wrong one
@@ -86,10 +87,10 @@ def run_agent(command: list[str], environment: Mapping[str, str], install: str) 
 
 @contextmanager
 def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The agent itself gets what the terminal sends, so that is ignored here; other signals are forwarded."""
+    """Ignore signals from the terminal, which the agent gets itself, and forward other signals."""
 
     def heed_not(number: int, frame: FrameType | None) -> None:
-        """A handler of our own instead of `SIG_IGN`, which the agent would inherit."""
+        """Ignore a signal. Unlike `SIG_IGN`, a handler is not inherited by the agent."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
         with suppress(ProcessLookupError):

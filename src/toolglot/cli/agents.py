@@ -1,12 +1,12 @@
-"""Coding agents, and what points each at a gateway: environment and arguments, never a file of the user's.
+"""Coding agents, and the environment and arguments that point each at a gateway. The user's files are never changed.
 
 A row consists of templates. `{url}` is the gateway's address, `{key}` its key, `{model}` the model, `{window}` and
 `{output}` its limits in tokens, `{settings}` the path of a temporary file with the row's settings, and `{home}` the
-temporary folder it is in; a leading `#` makes a number. If no model is named, the agent asks for the models it knows,
-and the gateway's aliases decide.
+temporary folder of that file. A leading `#` makes a number. If no model is named, the agent requests the models that it
+knows, and the gateway's aliases decide.
 
 Two rules for every row. It must override the user's own files: an agent that bypasses the gateway spends the user's
-account unnoticed. And no key is in the arguments: every user of a machine can read those.
+account unnoticed. And the arguments contain no key, because every user of a machine can read them.
 """
 
 from __future__ import annotations
@@ -42,27 +42,28 @@ class Agent(Struct, frozen=True, kw_only=True):
     install: str
     always: AgentSettings
     with_model: AgentSettings = AgentSettings()
-    """In addition, if a model is named."""
+    """Additional settings if a model is named."""
     with_window: AgentSettings = AgentSettings()
-    """In addition, if the model's window is known: agents overestimate the window of unknown models."""
+    """Additional settings if the model's window is known, because agents overestimate the window of unknown models."""
     unset: tuple[str, ...] = ()
     """Variables that would make the agent bypass the gateway."""
     defaults: tuple[str, ...] = ()
-    """Variables of ours that the user's own values win over."""
+    """Default variables. The user's own values take precedence."""
     needs_model: bool = False
     usual_model: str | None = None
-    """A model that the agent requests by itself."""
+    """A model that the agent requests by default."""
     first_request: int | None = None
-    """Tokens that its first request needs, mostly for instructions and tools, with room for an answer."""
+    """Tokens of its first request, mostly instructions and tools, with room for an answer."""
     mirror: str | None = None
-    """A folder in the user's home that the agent cannot be without, and whose settings would win. A temporary one takes
-    its place: links to all that is in the user's, and one file of our own, the user's settings with ours over them."""
+    """A folder in the user's home that the agent needs, and whose settings would take precedence. A temporary folder
+    replaces it: links to the user's files, and one new file with the user's settings merged with ours.
+    """
     mirror_variable: str | None = None
     """The variable for a home folder other than the default."""
 
 
 class AgentTarget(Struct, frozen=True, kw_only=True):
-    """The gateway, model and key that an agent is configured with."""
+    """The gateway, model and key of an agent."""
 
     url: str
     key: str
@@ -72,7 +73,7 @@ class AgentTarget(Struct, frozen=True, kw_only=True):
 
 
 class PreparedAgent(Struct, frozen=True):
-    """Environment, arguments and settings that an agent is started with, in addition to the user's arguments."""
+    """Environment, arguments and settings of an agent, in addition to the user's arguments."""
 
     environment: dict[str, str]
     unset: tuple[str, ...]
@@ -84,17 +85,17 @@ class PreparedAgent(Struct, frozen=True):
 _CLAUDE = {
     "ANTHROPIC_BASE_URL": "{url}",
     "ANTHROPIC_AUTH_TOKEN": "{key}",
-    # A key would be sent instead of the token, an old one from the user's settings included.
+    # A key would take precedence over the token, even an old key in the user's settings.
     "ANTHROPIC_API_KEY": "",
     "CLAUDE_CODE_USE_BEDROCK": "0",
     "CLAUDE_CODE_USE_VERTEX": "0",
     "CLAUDE_CODE_USE_FOUNDRY": "0",
-    # Data about a request that only its vendor needs: at other upstreams it only causes cache misses.
+    # Data that only the vendor needs. At other upstreams, it only causes cache misses.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
 _CLAUDE_MODELS = {
-    # The last three are for its background work, and for the subagents it starts.
+    # The last three are for background work and subagents.
     "ANTHROPIC_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
@@ -104,7 +105,7 @@ _CLAUDE_MODELS = {
 # is blocked. `disable` is the only value of this setting.
 _CLAUDE_PERMISSIONS = {"disableAutoMode": "disable"}
 _CLAUDE_WINDOW = {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{window}"}
-# It asks for answers of up to 32,000 tokens, which a small window has no room for. The user's own limit wins.
+# It requests answers of up to 32,000 tokens, which do not fit a small window. The user's own limit takes precedence.
 _CLAUDE_OUTPUT = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "{output}"}
 
 _OPENCODE = {
@@ -124,7 +125,7 @@ _OPENCODE_WINDOW = {
 }
 
 MAX_OUTPUT = 32_000
-"""Tokens of an answer, if only the model's window is known."""
+"""Maximum tokens of an answer, if only the model's window is known."""
 
 AGENTS = {
     agent.name: agent
@@ -134,7 +135,7 @@ AGENTS = {
             title="Claude Code",
             command="claude",
             install="npm install -g @anthropic-ai/claude-code",
-            # The variables in the user's settings win over the environment, and those of this file over both.
+            # Variables in the user's settings override the environment, and those of this file override both.
             always=AgentSettings(
                 environment=_CLAUDE,
                 arguments=("--settings", "{settings}"),
@@ -183,8 +184,9 @@ AGENTS = {
                     "GOOGLE_GENAI_USE_GCA": "false",
                     "GEMINI_CLI_HOME": "{home}",
                 },
-                # Only a file can set the way of signing in: without it a base URL is refused, and with the user's
-                # own the base URL may be passed over. System settings would win too, but have to belong to root.
+                # Only a file can set the authentication method. Without it, a base URL is refused, and with the user's
+                # own method, the base URL may be ignored. System settings would also take precedence, but must belong
+                # to root.
                 settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
             ),
             with_model=AgentSettings(arguments=("-m", "{model}")),
@@ -220,11 +222,11 @@ AGENTS = {
             title="aider",
             command="aider",
             install="pip install aider-chat",
-            # The plain variables lose against its `.env` and configuration files, these do not.
+            # Its `.env` and configuration files override the plain variables, but not these.
             always=AgentSettings(
                 environment={"AIDER_OPENAI_API_KEY": "{key}"}, arguments=("--openai-api-base", "{url}/v1")
             ),
-            # Without a weak model of its own it would take one of OpenAI's for commit messages.
+            # Without this setting, it uses one of OpenAI's models for commit messages.
             with_model=AgentSettings(arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}")),
             needs_model=True,
         ),
@@ -233,7 +235,7 @@ AGENTS = {
 
 
 def prepare_agent(agent: Agent, wish: AgentTarget, folder: str) -> PreparedAgent:
-    """Return what this agent gets; `folder` is the temporary one for its settings."""
+    """Return the agent's environment, arguments and settings. `folder` is the temporary folder for its settings."""
     values = {
         "{url}": wish.url,
         "{key}": wish.key,
@@ -276,7 +278,7 @@ _PLACES = re.compile(r"\{(?:url|key|model|window|output|home|settings)\}")
 
 def _fill(template: Any, values: Mapping[str, str]) -> Any:
     if isinstance(template, str):
-        # In one go: what is put in is no template.
+        # In one pass, because inserted values are not templates.
         text = _PLACES.sub(lambda found: values[found[0]], template)
         return int(text[1:]) if template.startswith("#") else text
     if isinstance(template, Override):

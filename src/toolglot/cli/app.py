@@ -1,4 +1,4 @@
-"""The commands, in one group. Each is imported on first use, so that no command loads the dependencies of another."""
+"""The group of all commands. Each is imported on first use, so that no command loads the dependencies of another."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def chat(
     _check_encoding({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
     said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _read_prompt(prompt)
     _reopen_closed_streams()
-    # These imports load the gateway, which takes a moment.
+    # These imports load the gateway, which is slow.
     from toolglot.chat.startup import ChatOptions
     from toolglot.chat.terminal import ChatRequest, print_answer, run_dialogue
 
@@ -110,7 +110,7 @@ def _read_prompt(prompt: str | None) -> str:
 
 
 def _check_encoding(options: Mapping[str, str | None]) -> None:
-    """Python keeps bytes that are not UTF-8 on a command line as surrogates, which no API accepts."""
+    """Refuse text that is not UTF-8. Python keeps such bytes on a command line as surrogates, which no API accepts."""
     for name, value in options.items():
         try:
             (value or "").encode()
@@ -119,7 +119,7 @@ def _check_encoding(options: Mapping[str, str | None]) -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Python has no stream object for a closed stream."""
+    """Refuse a closed standard output. Replace a closed standard error, for which Python has no object."""
     if sys.stdout is None:
         raise click.UsageError("standard output is closed: the answer cannot be written")
     if sys.stderr is None:

@@ -1,5 +1,6 @@
-"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file, or convert another
-gateway's. All offline."""
+"""`toolglot config`: check a file, print the schema, explain the route of a model name, create a file, or convert the
+file of another gateway. All offline.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def check(file: Path | None) -> None:
     upstreams = count_noun(len(whole.upstreams.keys() - {DEMO}), "upstream")
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
     servers = f", {count_noun(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
-    click.echo(f"{place}: {upstreams}, {count_noun(len(loaded.config.models), 'model name')}{servers}: fine")
+    click.echo(f"{place}: {upstreams}, {count_noun(len(loaded.config.models), 'model name')}{servers}: valid")
     for line in (*loaded.notes, *assembled.told, *empty_places(whole)):
         click.echo(f"  {visible(line)}")
 
@@ -103,7 +104,10 @@ def _facts(target: Target, upstream: UpstreamConfig) -> str:
 
 
 def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
-    """Yield timeouts and retries that differ from the defaults."""
+    """Yield the members of a pool, and timeouts and retries that differ from the defaults."""
+    for member in upstream.pool:
+        group = f", quota group {member.quota_group}" if member.quota_group else ""
+        yield visible(f"member {member.name}: at {member.base_url}, weight {member.weight:g}{group}")
     for name in ("timeouts", "retries", "breaker"):
         section = getattr(upstream, name)
         default = asdict(type(section)())
@@ -130,7 +134,7 @@ def init(file: Path) -> None:
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write this file. Default: standard output.")
 def import_(file: Path, gateway: Gateway | None, output: Path | None) -> None:
-    """Convert FILE, a configuration of LiteLLM or claude-code-router. Reports what could not be taken over.
+    """Convert FILE, a configuration of LiteLLM or claude-code-router. Reports settings that it cannot import.
 
     Credentials are not copied: the file refers to environment variables, which are listed.
     """
@@ -148,7 +152,7 @@ def import_(file: Path, gateway: Gateway | None, output: Path | None) -> None:
         click.echo(f"toolglot: {visible(str(problem))}", err=True)
     counts = f"{count_noun(imported.upstreams, 'upstream')}, {count_noun(imported.models, 'model name')}"
     rest = count_noun(len(imported.reports), "setting")
-    click.echo(f"{visible(str(output or file))}: {counts}; {rest} not taken over, or changed", err=True)
+    click.echo(f"{visible(str(output or file))}: {counts}; {rest} changed or not imported", err=True)
     if imported.variables:
         click.echo(f"environment variables that it needs: {', '.join(imported.variables)}", err=True)
 

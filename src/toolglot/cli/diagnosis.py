@@ -1,4 +1,4 @@
-"""Explain what is wrong with an input.
+"""Explain the problem with an input.
 
 The core reports where a document violates its dialect's rules. A person at the command line has more often given the
 wrong file: an empty one, a stream instead of a response, another API's request. That is detected here.
@@ -25,7 +25,7 @@ _SHOWN = 20
 """Characters of the beginning to show."""
 
 _DEPTH = 4
-"""Maximum depth at which marks are searched."""
+"""Maximum depth of the search for marks."""
 
 _MCP: dict[str, frozenset[str]] = {
     "tools": frozenset({"[].inputSchema", "tools[].inputSchema", "result.tools[].inputSchema", "jsonrpc"}),
@@ -41,7 +41,7 @@ def marks_of_kind(kind: str) -> dict[str, frozenset[str]]:
 
 
 def not_a_document(data: bytes, kind: str) -> str | None:
-    """Return why these bytes are not a JSON document, if that is visible without looking at its members."""
+    """Return why these bytes are not a JSON document, if the reason is visible without parsing the members."""
     if not data.strip():
         return EMPTY
     if data.startswith(_UTF_16):
@@ -72,8 +72,9 @@ def no_event(dialect: str) -> str:
 
 
 def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str | None:
-    """Return what an input is, if it is not a stream of this dialect. A comment may come long before the first
-    event."""
+    """Describe an input that is not a stream of this dialect; None if it is one. A comment may precede the first event
+    by far.
+    """
     other = other_dialect(first_event(head, EVENTS if is_stream(head) else LINES), "stream", dialect)
     begins = is_stream(head) and not DIALECTS[dialect].stream.framing.is_bare
     if (spoilt or not begins) and (why := not_a_stream(head, dialect)):
@@ -91,7 +92,7 @@ def first_event(head: bytes, framing: Framing = EVENTS) -> Any:
 
 
 def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
-    """Return the dialect that this document seems to be of, if it has that one's marks and none of its own."""
+    """Return another dialect whose marks the document has, if it has none of the expected dialect's."""
     found = set(marks_in(value, _DEPTH))
     marks = marks_of_kind(kind)
     own = marks.get(dialect, frozenset()) | marks_of(dialect).shared.get(kind, frozenset())
@@ -111,7 +112,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def is_stream(data: bytes) -> bool:
-    """Tell whether it begins like a stream of events."""
+    """Return whether it begins like a stream of events."""
     return data.lstrip().startswith(_FIELDS)
 
 

@@ -85,7 +85,7 @@ PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(
 
 
 NARROW = 10
-"""A column of the table in 80 columns; longer names are broken after the underscore."""
+"""Width of a table column on 80 columns; longer names break after the underscore."""
 
 
 @click.command(short_help="List the capabilities of each dialect.")
@@ -107,7 +107,7 @@ def _show() -> None:
     width = get_terminal_size().columns
     head = ("", *(name if len(name) < NARROW else name.replace("_", "_ ") for name in DIALECTS))
     indented = [(f"  {label}", *told) for label, *told in _rows(PARAMETERS)]
-    lines = ["What each dialect can carry", ""]
+    lines = ["Capabilities of each dialect", ""]
     lines += render_table(head, _rows(CONCEPTS), width)
     lines += ["", *render_table(("parameters", *head[1:]), indented, width, ruled=False), ""]
     lines += ["Some models differ from their dialect; --json lists everything."]
@@ -171,7 +171,7 @@ def _without_later(names: list[str]) -> list[str]:
 
 
 def _alternatives(tokens: list[str]) -> list[str]:
-    """The alternatives at the head of the tokens, which are used up to the end of their group."""
+    """Return the alternatives at the start of the tokens. Consumes the tokens to the end of their group."""
     done: list[str] = []
     names = [""]
     while tokens and (token := tokens.pop(0)) != ")":
@@ -192,7 +192,7 @@ def _joined(heads: Iterable[str], tails: Iterable[str]) -> list[str]:
 
 
 def _refused(tails: list[str]) -> str:
-    """Mark how a name must not continue. A digit there only distinguishes a version from a date."""
+    """Describe the forbidden continuation of a name. A digit there only distinguishes a version from a date."""
     return "" if tails == [_DIGIT] else f"!{'|'.join(_without_later(tails))}!"
 
 

@@ -69,10 +69,11 @@ def doctor(
 
     async def run(progress: Progress) -> None:
         async for finding in examine(plan, os.environ):
+            is_repeated = bool(findings) and findings[-1].advice == finding.advice
             findings.append(finding)
             if not as_json:
                 with progress.hidden():
-                    _print(finding)
+                    _print(finding, with_advice=not is_repeated)
 
     with Progress("probing models" if probe else "checking upstreams") as progress:
         asyncio.run(run(progress))
@@ -94,21 +95,21 @@ def doctor(
 def suggest_step(
     findings: Sequence[Finding], models: Sequence[str], small: Sequence[str], options: Sequence[str]
 ) -> str:
-    """Return a command that works with what was found: an agent if one is installed, else the chat. If the windows of
-    all models are too small for the agent, return how to enlarge one."""
+    """Return a next command that works: an agent if one is installed, otherwise the chat. If the windows of all models
+    are too small for the agent, refer to the advice of their findings.
+    """
     commands = (finding.command for finding in findings if finding.command is not None)
     model = next((name for name in models if name != DEMO), DEMO)
     if model == DEMO and small:
-        advice = next((finding.advice for finding in findings if finding.check == "window"), None)
-        return f"a larger context window for {visible(small[0])}: {visible(advice or '')}"
+        return f"give {visible(small[0])} a larger context window (see above)"
     return shlex.join([*next(commands, ("toolglot", "chat")), *options, "--model", model])
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: Finding, *, with_advice: bool) -> None:
     mark = f"{finding.status:<4}"
     if "NO_COLOR" not in os.environ:
         mark = click.style(mark, fg=COLOURS[finding.status])
     subject = f"{finding.subject}: " if finding.subject else ""
     click.echo(f"{mark}  {finding.check:<9} {visible(subject + finding.what)}")
-    if finding.advice:
+    if finding.advice and with_advice:
         click.echo(f"{'':16}{visible(finding.advice)}")

@@ -1,4 +1,4 @@
-"""`toolglot explain`: a recorded exchange, what each side sent and what was made of it, in the order of time."""
+"""`toolglot explain`: show both sides of a recorded exchange and their translation, in chronological order."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def explain(
 
 
 def _data_of(file: Path, *, as_recording: bool) -> bytes:
-    """Return all of a file; of one that does not begin as a recording, only enough to recognize that."""
+    """Return the file's bytes; only the beginning if it is not a recording."""
     arriving = read_chunks(file)
     first = next(arriving, b"")
     enough = len(first) == CHUNK_BYTES and as_recording

@@ -44,7 +44,7 @@ MAX_RECEIPT_LINES = 200
 MAX_LISTED = 40
 """Other conversations to list; more are counted."""
 MAX_HELD_BYTES = 8 * 1024 * 1024
-"""Bytes of output to hold in memory until it is known whether it is wanted."""
+"""Maximum bytes of output to hold in memory until it is known whether they are written."""
 ENDINGS = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".jsonl": "jsonl"}
 _STDIN = Path("-")
 
@@ -86,7 +86,7 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
     "--format",
     "form",
     type=SuggestingChoice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
-    help="Output format. Default: by the extension of OUT, else markdown.",
+    help="Output format. Default: by the extension of OUT, otherwise markdown.",
 )
 @click.option(
     "--dialect",
@@ -187,11 +187,11 @@ def _write(job: ExportJob, output: Path | None, strict: bool) -> int:
 
 
 class _LossesError(Exception):
-    """The output has losses, and must not be written."""
+    """The output has losses and must not be written."""
 
 
 def _to_stream(job: ExportJob, out: IO[bytes], strict: bool, ledger: ReceiptPrinter) -> None:
-    """Write to a target that keeps partial output, such as a pipe."""
+    """Write to a target that keeps partial output (a pipe, for example)."""
     if not strict:
         _fill(job, out, ledger)
         return
@@ -212,7 +212,7 @@ def _mode(job: ExportJob) -> int:
 
 
 def _umask() -> int:
-    """Asking for it sets it."""
+    """Return the process's umask. The system reports it only when it is set."""
     os.umask(mask := os.umask(0o077))
     return mask
 
@@ -321,7 +321,7 @@ def _conversation_title(conversation: SourceConversation) -> str:
 
 
 def _print_chosen(job: ExportJob, conversation: SourceConversation) -> None:
-    """If there are several conversations, say which one is written, and how to get the others."""
+    """Print which of several conversations is written, and how to get the others."""
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return
     told = count_noun(len(conversation.all), "conversation")
@@ -353,7 +353,8 @@ def _each(
     files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path], progress: Progress
 ) -> Iterator[tuple[str, Recording]]:
     """Yield the recordings in chronological order, one at a time in memory. Damaged ones in a folder are skipped and
-    reported once: a process that died, or a full disk, leaves some behind."""
+    reported once, because a killed process or a full disk may leave some.
+    """
     for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
         progress.step(name)
         try:

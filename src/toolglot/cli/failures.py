@@ -1,6 +1,6 @@
 """Exceptions that end a command: one line on standard error and an exit status, never a traceback.
 
-Commands handle what they can say more about, such as the place in a file. Everything else ends here.
+Commands handle exceptions that they can describe better, for example with a place in a file. All others end here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAILED, UNREADABLE, LOST, BUG = 1, 2, 3, 70
 """Exit statuses. 70 is `EX_SOFTWARE` of sysexits.h."""
 
 TRACEBACK = "TOOLGLOT_TRACEBACK"
-"""Environment variable that makes an unexpected exception be raised, for bug reports."""
+"""Environment variable that re-raises unexpected exceptions, for bug reports."""
 
 STATUS: dict[type[Exception], int] = {
     LossError: LOST,
@@ -38,7 +38,7 @@ STATUS: dict[type[Exception], int] = {
     UnknownModelError: UNREADABLE,
     MissingExtraError: UNREADABLE,
     ConfigError: UNREADABLE,
-    # Files and pipes, and what cannot be done with them
+    # Files and pipes, and operations that they do not support
     OSError: UNREADABLE,
     UnicodeError: UNREADABLE,
     RecursionError: UNREADABLE,
@@ -55,8 +55,7 @@ _WORDS: dict[type[Exception], str] = {
 def report_failure(error: Exception) -> int:
     """Print the exception on standard error. Returns the exit status.
 
-    Raises:
-        Exception: the same, if it is a bug and the environment asks for its traceback.
+    Raises: Exception: the same exception, if it is a bug and the environment requests its traceback.
     """
     known = next((cls for cls in STATUS if isinstance(error, cls)), None)
     if known is None and not _is_own(error):

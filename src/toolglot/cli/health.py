@@ -1,4 +1,4 @@
-"""`toolglot health`: does a gateway accept requests? For health checks of containers and scripts."""
+"""`toolglot health`: check whether a gateway accepts requests, for health checks of containers and scripts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolglot.cli.running_gateway import ANSWER_TIMEOUT, GatewayAddress, fetch_j
 DEFAULT_URL = "http://127.0.0.1:4141"
 
 
-@click.command(short_help="Tell whether a gateway accepts requests.")
+@click.command(short_help="Check whether a gateway accepts requests.")
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="URL of the gateway.")
 @click.option("--timeout", type=click.FloatRange(min=0.01), default=ANSWER_TIMEOUT, show_default=True, help="Seconds.")
 def health(url: str, timeout: float) -> None:
-    """Ask a running gateway whether it accepts requests. Exit status 1: it does not, or nothing answers.
+    """Check whether a running gateway accepts requests. The exit status is 1 if it does not, or if it does not answer.
 
     No key is needed, and no upstream is called.
     """

@@ -1,4 +1,4 @@
-"""The options of a translation, how its documents are read, and where its result goes."""
+"""The options of a translation, the reading of its documents, and the destination of its result."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ class TranslationJob(Struct, frozen=True, kw_only=True):
     writes: str = ""
     """The text format of the calls in the output; then `target` may be empty."""
     bare: bool = False
-    """The output is plain text, in no dialect."""
+    """True if the output is plain text without a dialect."""
     tools: Path | None = None
     """The tools that a text may call."""
     call_id: str | None = None
     """The call that a result answers."""
     name: str | None = None
-    """The tool that it is of."""
+    """The tool that the result belongs to."""
     asked: Receipt = field(default_factory=Receipt)
-    """Losses of the request, if the input is its answer. They do not count: the answer may still be complete."""
+    """Receipt of the request, if the input is its answer. Its losses do not count, because the answer may still be
+    complete.
+    """
 
 
 def read_document(path: Path, kind: str, dialect: str = "") -> bytes:
@@ -60,7 +62,7 @@ def read_document(path: Path, kind: str, dialect: str = "") -> bytes:
     data = data.removeprefix(BYTE_ORDER_MARK)
     if is_not_json(dialect, kind):
         return data
-    # The body of an error may be anything: a proxy's page, or nothing at all.
+    # The body of an error may be anything: a proxy's page, or nothing.
     if kind != "error" and (why := not_a_document(data, kind)):
         exit_unreadable(path, why)
     return data
@@ -78,7 +80,7 @@ def write_translated(translated: Translated, job: TranslationJob) -> Receipt:
     pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
     written = translated.data
     if is_binary(job.target, job.kind):
-        # Not a byte may be added; a terminal gets the readable form.
+        # A binary document must stay unchanged; a terminal gets the readable form.
         written = pretty_json(as_json_form(written, job.target)).encode() + b"\n" if pretty else written
         click.echo(written, nl=False)
         return translated.receipt
@@ -143,7 +145,7 @@ def _why(value: Any, dialect: str, form: JsonForm, error: DecodeError) -> str:
 
 
 def as_json_form(data: bytes, dialect: str) -> bytes:
-    """A request as the JSON form of it."""
+    """Return the request in its JSON form."""
     return json.encode(_form(dialect).decode_request(data))
 
 

@@ -45,7 +45,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from a text like `30d`, `12h`, `90m` or `45s`."""
+    """A number of seconds, parsed from `30d`, `12h`, `90m` or `45s`."""
 
     name = "duration"
 
@@ -75,10 +75,13 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--tag", "tags", multiple=True, help="Tag. Repeatable."),
             click.option("--expires", type=Duration(), help="Time until the key expires, for example 30d."),
             click.option(
-                "--model", "models", multiple=True, help="Model or pattern (`claude-*`) that it may use. Repeatable."
+                "--model",
+                "models",
+                multiple=True,
+                help="Model or pattern that the key may use: `claude-*`. Repeatable.",
             ),
-            click.option("--upstream", "upstreams", multiple=True, help="Upstream that it may use. Repeatable."),
-            click.option("--mcp", "mcp_servers", multiple=True, help="MCP server that it may use. Repeatable."),
+            click.option("--upstream", "upstreams", multiple=True, help="Upstream that the key may use. Repeatable."),
+            click.option("--mcp", "mcp_servers", multiple=True, help="MCP server that the key may use. Repeatable."),
             click.option("--requests-per-minute", type=click.IntRange(0)),
             click.option("--tokens-per-minute", type=click.IntRange(0)),
             click.option("--concurrent-requests", type=click.IntRange(0)),
@@ -89,7 +92,7 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--unknown-price",
                 type=click.Choice(["deny", "allow"]),
-                help="With a budget in USD: what to do with models without a known price.",
+                help="Policy for models without a known price, if the key has a budget in USD.",
             ),
         )
     ):
@@ -154,12 +157,12 @@ def show(name: str, file: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def change(name: str, unlimited: Sequence[str], file: Path | None, as_json: bool, **given: Any) -> None:
-    """Change fields of the key NAME. What is not given stays as it is."""
+    """Change fields of the key NAME. Other fields stay unchanged."""
     changes = _read_changes(given)
     for limit in unlimited:
         field = limit.replace("-", "_")
         if field not in KeyChanges.__struct_fields__ or not field.endswith(("_minute", "_day", "_month", "_requests")):
-            raise click.UsageError(f"--no-limit: there is no limit {limit!r}")
+            raise click.UsageError(f"--no-limit: unknown limit {limit!r}")
         setattr(changes, field, None)
     key = _administer(file, lambda team: team.change(name, changes, time()))
     click.echo(_to_json(describe_key(key)) if as_json else f"{key.name}: changed")
@@ -179,7 +182,7 @@ def rotate(name: str, overlap: float, file: Path | None, as_json: bool) -> None:
 @click.argument("name")
 @config_option
 def revoke(name: str, file: Path | None) -> None:
-    """Revoke the key NAME for good. It stops working within a second."""
+    """Revoke the key NAME permanently. It stops working within a second."""
     click.echo(f"{_administer(file, lambda team: team.set_status(name, 'revoked', time())).name}: revoked")
 
 
@@ -195,7 +198,7 @@ def suspend(name: str, file: Path | None) -> None:
 @click.argument("name")
 @config_option
 def resume(name: str, file: Path | None) -> None:
-    """Make the suspended key NAME work again."""
+    """Resume the suspended key NAME."""
     click.echo(f"{_administer(file, lambda team: team.set_status(name, 'active', time())).name}: active")
 
 
@@ -207,7 +210,7 @@ def _read_changes(given: dict[str, Any]) -> KeyChanges:
 
 
 def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]) -> T:
-    """Do the work on the database that the configuration names."""
+    """Run an operation on the configured database."""
     config = load_config(file, os.environ).config.team
 
     async def run() -> T:
@@ -223,7 +226,7 @@ def _administer(file: Path | None, work: Callable[[Administrator], Awaitable[T]]
         _refuse(str(error))
     if not config.enabled:
         click.echo(
-            "toolglot: note: the gateway does not ask for these keys: set `enabled = true` under [team]", err=True
+            "toolglot: note: the gateway does not accept these keys yet: set `enabled = true` under [team]", err=True
         )
     return result
 
@@ -233,7 +236,7 @@ def _to_json(value: object) -> str:
 
 
 def _actor() -> str:
-    """The user who runs the command, for the audit log."""
+    """Return the user who runs the command, for the audit log."""
     try:
         return f"cli:{getpass.getuser()}"
     except (OSError, KeyError):

@@ -1,7 +1,6 @@
-"""`toolglot launch`: a coding agent against the gateway, with nothing of the user's files touched.
-
-The terminal belongs to the agent. Ctrl-C reaches only the agent; a gateway of our own is in a process group of its
-own, writes its log to a temporary file, and ends after the agent.
+"""`toolglot launch`: start a coding agent that uses the gateway, without changes to the user's files. The terminal
+belongs to the agent. Ctrl-C reaches only the agent. A gateway that `launch` starts runs in its own process group,
+writes its log to a temporary file, and ends after the agent.
 """
 
 from __future__ import annotations
@@ -61,8 +60,16 @@ this command starts one and stops it when the agent exits.
     "--url", help=f"URL of a running gateway. Default: the configured address, {DEFAULT_URL}, or a new gateway."
 )
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the running gateway's key.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file of a new gateway.")
-@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Upstream of a new gateway.")
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="Configuration file for the gateway that `launch` starts."
+)
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="DIALECT=URL",
+    help="Upstream for the gateway that `launch` starts.",
+)
 @upstream_key_option
 @click.option("--check/--no-check", default=True, help="Check the model before the agent starts. Default: check.")
 @click.option("--show", is_flag=True, help="Print the command and its environment without starting the agent.")
@@ -117,7 +124,7 @@ def launch(
 
 
 def _find_model(agent: Agent, places: list[GatewayAddress], named: bool, options: list[str]) -> str | None:
-    """Return the model that the agent would start with. Without a running gateway, one runs for this question only."""
+    """Return the model that the agent would start with. If no gateway is running, start one only for this lookup."""
     with _find_gateway(places, named, options) as place:
         try:
             return choose_model(agent, place)
@@ -126,7 +133,7 @@ def _find_model(agent: Agent, places: list[GatewayAddress], named: bool, options
 
 
 def _run(agent: Agent, command: str, arguments: tuple[str, ...], wish: AgentTarget) -> int:
-    """Run the agent, from its settings to its exit status."""
+    """Write the agent's settings, run it, and return its exit status."""
     with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
         told = prepare_agent(agent, wish, folder)
         try:
@@ -154,7 +161,7 @@ def _base(url: str) -> str:
 
 
 def _show(told: PreparedAgent, agent: Agent, arguments: tuple[str, ...]) -> None:
-    """Print what would be started, as lines for a shell."""
+    """Print the commands for a shell instead of running them."""
     if told.settings:
         click.echo(f"# in a temporary FOLDER, file {settings_path(agent)}: {json.encode_text(told.settings)}")
     if agent.mirror:
@@ -172,15 +179,15 @@ def _show(told: PreparedAgent, agent: Agent, arguments: tuple[str, ...]) -> None
 def _candidate_gateways(file: Path | None, upstreams: tuple[str, ...], key: str | None) -> list[GatewayAddress]:
     """Return the addresses at which a gateway may already run: the configured one and the default.
 
-    If the user names upstreams, the agent needs its own gateway; if the user names a file, a gateway that has read it.
-    Raises `ConfigError`.
+    If the user names upstreams, the agent needs its own gateway. If the user names a file, the gateway must have read
+    it. Raises `ConfigError`.
     """
     try:
         server = load_config(file, os.environ).config.server
     except ConfigError:
         if file is not None:
             raise
-        # One that runs has read its file where its variables are set. If none does, an own one will tell what is wrong.
+        # A running gateway has resolved its variables. If none is running, a new one reports the problem.
         return [] if upstreams else [GatewayAddress(DEFAULT_URL, key or NO_KEY)]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
     address = f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
@@ -196,7 +203,7 @@ def _candidate_gateways(file: Path | None, upstreams: tuple[str, ...], key: str 
 
 @contextmanager
 def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str]) -> Iterator[GatewayAddress]:
-    """Return a gateway that answers: the named one, a running one, or one of our own."""
+    """Return a gateway that answers: the named one, a running one, or a new one."""
     place = next((place for place in places if is_toolglot(place.url)), None)
     if place is None and named:
         # An agent that cannot reach the gateway may silently spend the user's own account instead.
@@ -222,7 +229,7 @@ def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str])
 
 
 def _tell_losses(place: GatewayAddress) -> None:
-    """Report what was lost while the agent ran: the receipts end with the gateway."""
+    """Report the losses during the agent's run, because the receipts end with the gateway."""
     _, told = fetch_json(place, "/debug/receipts")
     receipts = told.get("receipts", ()) if isinstance(told, Mapping) else ()
     lost = [
@@ -250,7 +257,7 @@ def own_gateway(options: list[str], environment: Mapping[str, str] = {}, log: Pa
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Else Ctrl-C would end it before the agent has said its last word, and a hangup would reload it.
+                # Otherwise, Ctrl-C would end it before the agent's last output, and a hangup would reload it.
                 process_group=0,
             ) as process,
         ):
@@ -263,7 +270,7 @@ def own_gateway(options: list[str], environment: Mapping[str, str] = {}, log: Pa
 
 
 def _address(told: Path, process: subprocess.Popen[bytes]) -> str:
-    """Return the address that a gateway writes once it listens."""
+    """Wait for the address that a gateway writes once it listens."""
     while process.poll() is None:
         if told.exists() and (address := told.read_text().strip()):
             return address

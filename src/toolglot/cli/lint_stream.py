@@ -1,4 +1,4 @@
-"""`toolglot lint-stream`: is this recording of a stream what every client can read?"""
+"""`toolglot lint-stream`: check that every client can read a recorded stream."""
 
 from __future__ import annotations
 

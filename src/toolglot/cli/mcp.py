@@ -1,4 +1,4 @@
-"""`toolglot mcp`: translation, the linter, the token counter and, if allowed, any model, as tools of an MCP server."""
+"""`toolglot mcp`: an MCP server with translation, the linter, the token counter and, if allowed, any model as tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SDK = ("mcp", "mcp_types")
 
 
 def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    """`HOST:PORT`, `[::1]:PORT`, or a port alone on this machine."""
+    """Parse `HOST:PORT`, `[::1]:PORT`, or a port alone on this machine."""
     if value is None:
         return None
     host, _, port = value.rpartition(":")
@@ -127,8 +127,8 @@ def _describe_terminal(example: bool, allow_ask: bool) -> str:
     arguments = ["mcp", *(["--example"] if example else []), *(["--allow-ask"] if allow_ask else [])]
     entry = {"mcpServers": {"toolglot": {"command": "toolglot", "args": arguments}}}
     return (
-        "This is an MCP server. It waits for an MCP client on standard input, and is not meant for typing; Ctrl-C ends "
-        f"it.\nConfigure it in a client with:\n\n  {json.dumps(entry)}\n\n"
+        "This is an MCP server. It waits for an MCP client on standard input and is not interactive. Ctrl-C stops it."
+        f"\nConfigure it in a client with:\n\n  {json.dumps(entry)}\n\n"
         f"In Claude Code: claude mcp add toolglot -- toolglot {' '.join(arguments)}\n"
         "To serve over HTTP: toolglot mcp --http 127.0.0.1:4142"
     )

@@ -50,7 +50,7 @@ def _is_same(output: Path, source: Path) -> bool:
 
 
 def is_replaced(output: Path) -> bool:
-    """Tell whether this is a regular file, or does not exist yet. Anything else is written into."""
+    """Return whether this is a regular file, or does not exist yet. Anything else is written into."""
     path = output
     for _ in range(_LINKS):
         if path.parts[:2] == ("/", "proc"):  # a handle of this process

@@ -1,4 +1,4 @@
-"""Shared by the commands: dialect options, reading input and rejecting it."""
+"""Helpers that the commands share: dialect options, reading input and rejecting it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plain_name(value: str) -> str:
 
 
 def known_dialect(value: str, names: tuple[str, ...]) -> str:
-    """The dialect of that name.
+    """Return the dialect of that name.
 
     Raises:
         click.BadParameter: there is none.
@@ -88,7 +88,7 @@ def dialect_option(flag: str, parameter: str, what: str) -> Decorator:
 
 
 input_file = click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-", required=False)
-"""A file to read; standard input when it is not given, or `-`."""
+"""A file to read; standard input if it is missing or `-`."""
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
@@ -139,7 +139,7 @@ def exit_bad_config(problems: Iterable[Problem]) -> NoReturn:
 
 
 def count_noun(number: int, noun: str, many: str = "") -> str:
-    """`1 event`, `2 events`."""
+    """Format a number with its noun: `1 event`, `2 events`."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
@@ -150,4 +150,4 @@ upstream_key_option = click.option(
     metavar="NAME",
     help="Environment variable that holds this upstream's API key.",
 )
-"""The option of every command that takes upstreams."""
+"""The key option of all commands that accept upstreams."""

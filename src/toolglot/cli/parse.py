@@ -1,4 +1,4 @@
-"""`toolglot parse`: the tool calls in a text that a model wrote."""
+"""`toolglot parse`: find the tool calls in a model's text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIELDS = {
     "over": ("mark",),
     "unread": ("format",),
 }
-"""The names of an event's values."""
+"""Names of the event values."""
 
 _CALL = ("id", "name", "arguments", "complete", "cut", "raw", "repaired")
 """Printed members of a call, in this order."""

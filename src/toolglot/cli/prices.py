@@ -1,4 +1,4 @@
-"""`toolglot prices`: what models cost, with the source of each price."""
+"""`toolglot prices`: list the prices of models, with the source of each price."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _HEAD = ("model", "input", "output", "read", "write", "long write")
 @click.command(short_help="List the prices of models.")
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file, for its `prices`.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file whose `prices` apply.")
 def prices(model: str | None, as_json: bool, file: Path | None) -> None:
-    """List the prices of models in USD per million tokens; of MODEL with all sizes and service tiers.
+    """List the prices of models in USD per million tokens. With MODEL, list its prices for all sizes and service tiers.
 
-    The table comes with toolglot and is never fetched: each price has the source and the day it was read.
+    The table is part of toolglot and is never fetched. Each price has its source and the date of the source.
     """
     try:
         table, configured = load_prices(), load_config(file, environ).config.prices
@@ -55,7 +55,7 @@ def prices(model: str | None, as_json: bool, file: Path | None) -> None:
 
 
 def _from_table(table: PriceTable, model: str | None) -> list[Price]:
-    """The prices now: of this model at every vendor that has it, or of all models."""
+    """Return the current prices of this model at every vendor that has it, or of all models."""
     now = time()
     if model is None:
         every = [table.find(name, vendor=vendor, at=now) for vendor, name in table.models()]
@@ -64,7 +64,7 @@ def _from_table(table: PriceTable, model: str | None) -> list[Price]:
 
 
 def _configured(table: PriceTable, configured: dict[str, PriceConfig], model: str | None) -> list[Price]:
-    """The prices of the configuration, of this model or of all."""
+    """Return the configured prices, of this model or of all."""
     found: list[Price] = []
     for name, entry in configured.items():
         if model not in (None, name, name.partition("/")[2]):

@@ -1,7 +1,6 @@
-"""Progress of long work on a terminal: one line on standard error, which is gone when the work ends.
-
-Nothing is shown for work that ends soon, or if standard error is not a terminal. A thread draws the line, so a single
-long step is visible too.
+"""Progress of long work on a terminal: one line on standard error, which disappears when the work ends. Nothing is
+shown for short work, or if standard error is not a terminal. A thread draws the line, so a single long step is visible
+too.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ ERASE = "\r\x1b[K"
 
 
 class Progress:
-    """`with Progress("replaying", total=9) as progress`, and `progress.step(name)` before each step. Other output
-    needs `progress.hidden()`."""
+    """Progress of long work: `with Progress("replaying", total=9) as progress`, and `progress.step(name)` before each
+    step. Other output needs `progress.hidden()`."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Progress:
             yield
 
     def line(self) -> str:
-        """Return what is shown, without its end."""
+        """Return the displayed line, without its end."""
         count = f" {self._count} of {self._total}" if self._total is not None and self._count else ""
         name = f": {self._name}" if self._name else ""
         return visible(f"{self._verb}{count}{name} ({monotonic() - self._started:.0f} s)")

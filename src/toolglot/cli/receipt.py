@@ -15,7 +15,7 @@ from toolglot.receipt import Receipt, ReceiptLine
 
 
 def write_receipt(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
-    """Write the receipt to this file, or to standard error. `asked` is that of the answer's request."""
+    """Write the receipt to this file, or to standard error. `asked` is the receipt of the answer's request."""
     if file is None:
         for line in asked:
             click.echo(visible(f"request: {line}"), err=True)
@@ -34,7 +34,7 @@ def _fields(line: ReceiptLine) -> dict[str, Any]:
 
 
 def check_writable(file: Path) -> None:
-    """Report an unwritable receipt before any output makes it too late."""
+    """Report an unwritable receipt before any output is written."""
     try:
         file.open("ab").close()
     except OSError as error:

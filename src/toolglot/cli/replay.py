@@ -1,4 +1,4 @@
-"""`toolglot replay`: recorded exchanges through today's code, and the differences."""
+"""`toolglot replay`: rerun recorded exchanges with the current code and show the differences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FINE = frozenset({"same", "refused"})
 _STDIN = Path("-")
 
 MAX_SHOWN = 20
-"""Differences of one part to show; `--json` has them all."""
+"""Maximum differences of one part to show; `--json` has them all."""
 
 
 def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

@@ -1,4 +1,6 @@
-"""A gateway that runs already, asked over HTTP: is it toolglot, does it accept the key, what does it say?"""
+"""Queries to a gateway that is already running: whether it is toolglot, whether it accepts the key, and its JSON
+reports.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ from toolglot.errors import DecodeError
 from toolglot.wire import json
 
 NO_KEY = "toolglot"
-"""Agents want a key even where the gateway wants none."""
+"""Agents require a key even if the gateway does not."""
 ANSWER_TIMEOUT = 5.0
-"""Seconds for an answer; without a listener the result is known at once."""
+"""Seconds to wait for an answer. Without a listener, the failure is immediate."""
 MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes; a hundred receipts of a long conversation are many."""
+"""Maximum bytes. A hundred receipts of a long conversation are large."""
 
 
 class GatewayAddress(Struct, frozen=True):
-    """A gateway that answers, and its key."""
+    """The address of a gateway that answers, and its key."""
 
     url: str
     key: str
@@ -67,12 +69,12 @@ def fetch_welcome(url: str) -> Any:
 
 
 def is_toolglot(url: str) -> bool:
-    """Tell whether a toolglot gateway answers there."""
+    """Return whether a toolglot gateway answers there."""
     welcome = fetch_welcome(url)
     return isinstance(welcome, Mapping) and welcome.get("name") == "toolglot"
 
 
 def accepts_key(place: GatewayAddress) -> bool:
-    # Of the demo: for the list of all models the gateway would ask its upstreams first.
+    # Only the demo's models: for the full list, the gateway would ask its upstreams first.
     status, _ = fetch_json(place, "/v1/models/demo")
     return status not in (0, 401)

@@ -1,4 +1,4 @@
-"""`toolglot serve`: the gateway in the foreground."""
+"""`toolglot serve`: run the gateway in the foreground."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class ServeOutput:
     def __init__(self, *, is_json: bool, quiet: bool) -> None:
         self.is_json, self._quiet = is_json, quiet
         if is_json:
-            # Before the configuration is read, too. It may change the level and the secrets later.
+            # Also active before the configuration is read, which may change the level and the secrets.
             logs.set_up(LogConfig(format="json", level="error" if quiet else "info"), tuple)
 
     def greet(self, lines: Iterable[str], *, is_json: bool) -> None:
@@ -200,7 +200,7 @@ def _log_unraisable(failed: sys.UnraisableHookArgs) -> None:
 
 
 def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
-    """Yield what a user who has just started a gateway wants to know."""
+    """Yield the lines for a user who has just started a gateway."""
     config = start.gateway.config
     if start.file is not None:
         yield f"  configuration: {start.file}"

@@ -1,4 +1,4 @@
-"""`toolglot spend`: what keys have used and what it cost, as a table, CSV, JSON or a plot."""
+"""`toolglot spend`: show the usage and cost of keys as a table, CSV, JSON or a plot."""
 
 from __future__ import annotations
 
@@ -57,10 +57,12 @@ class Day(click.ParamType[str]):
     type=click.Choice(list(GROUPS)),
     multiple=True,
     default=("key",),
-    help="Group by this. Repeatable. Default: key.",
+    help="Field to group by. Repeatable. Default: key.",
 )
-@click.option("--key", "name", help="Only this key, by name or id.")
-@click.option("--since", type=Day(), default="30d", help="First day (UTC): 2026-11-18, or 30d for 30 days ago.")
+@click.option("--key", "name", help="Show only this key, by name or id.")
+@click.option(
+    "--since", type=Day(), default="30d", help="First day (UTC), for example 2026-11-18 or 30d (30 days ago)."
+)
 @click.option("--until", type=Day(), default="0d", help="Last day (UTC). Default: today.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", help="Output format.")
 @click.option(
@@ -72,9 +74,9 @@ class Day(click.ParamType[str]):
 def spend(
     by: Sequence[str], name: str | None, since: str, until: str, form: str, plot: Path | None, file: Path | None
 ) -> None:
-    """Show what the team's keys have used and what it cost.
+    """Show the usage and cost of the team's keys.
 
-    Amounts are complete to within a second. An answer whose cost is unknown is counted as unpriced, never as free.
+    Amounts lag by at most a second. An answer with an unknown cost counts as unpriced, never as free.
     """
     groups = tuple(dict.fromkeys(by))
     reports = [groups] if plot is None else [groups, ("day", groups[0] if groups[0] != "day" else "key")]
@@ -122,13 +124,13 @@ def _to_csv(rows: Sequence[SpendRow], groups: Sequence[str]) -> str:
 
 
 def _inert(value: object) -> object:
-    """Keep a spreadsheet from taking a name for a formula."""
+    """Escape a name so that a spreadsheet does not treat it as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
 
 def _to_table(rows: Sequence[SpendRow], groups: Sequence[str]) -> list[str]:
     if not rows:
-        return ["no usage in this time"]
+        return ["no usage in this period"]
     head = (*groups, "requests", "input tokens", "cached", "output tokens", "cost")
     lines = [_cells(row, groups) for row in rows]
     if len(rows) > 1:

@@ -15,8 +15,9 @@ _SPOILT = ("upstream_truncated", "upstream_unreadable")
 
 
 def forward_stream(chunks: Iterable[bytes], translation: StreamTranslation, dialect: str) -> str | None:
-    """Write the translated stream; returns why it is incomplete, if it is. An input that is not a stream of this
-    dialect at all gets no output, not even an error event."""
+    """Write the translated stream. Returns the reason why it is incomplete, if it is. An input that is not a stream of
+    this dialect gets no output, not even an error event.
+    """
     head = bytearray()
     begun = False
     for written in _translated(chunks, translation, head):

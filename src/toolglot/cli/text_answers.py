@@ -62,7 +62,7 @@ def _dialect_of(data: bytes) -> str:
 
 
 def _with_both_dialects(job: TranslationJob, dialect: str) -> TranslationJob:
-    """Return the job with a dialect on both sides. If it has none, `bare` says that plain text is meant."""
+    """Return the job with a dialect on both sides. `bare` marks a side that is plain text."""
     source = dialect or WRAPPER
     return replace(job, source=source, target=job.target or source, bare=not job.target)
 
@@ -95,8 +95,9 @@ def _write_as_text(response: Response, exchange: ExchangeCore, job: TranslationJ
 
 
 def translate_stream(job: TranslationJob) -> Receipt:
-    """Translate a stream. Calls parsed from text are written as the input arrives; calls are written as text once it
-    has ended."""
+    """Translate a stream. Calls parsed from text are written as the input arrives. Calls are written as text after the
+    input has ended.
+    """
     if job.receipt is not None:
         check_writable(job.receipt)
     dialect, arriving = (job.source, read_chunks(job.path)) if job.source else _with_dialect(read_chunks(job.path))
@@ -114,7 +115,7 @@ def translate_stream(job: TranslationJob) -> Receipt:
 
 
 def _with_dialect(arriving: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Return the dialect of this stream by its first event, empty for plain text; and all of the input."""
+    """Return the dialect of this stream (from its first event; empty for plain text), and the whole input."""
     head = b""
     dialect = None
     for chunk in arriving:
@@ -127,7 +128,7 @@ def _with_dialect(arriving: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
 
 
 def _may_be_stream(head: bytes) -> bool:
-    """So few bytes may be the beginning of anything."""
+    """Return whether these first bytes may still begin a stream."""
     return len(head.lstrip()) < len(b"event:") or is_stream(head)
 
 

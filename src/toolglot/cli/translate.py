@@ -1,4 +1,4 @@
-"""`toolglot translate`: one thing from one dialect to another, standard input to standard output."""
+"""`toolglot translate`: translate one document from standard input to standard output."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _KINDS: dict[str, Callable[[bytes, TranslationJob], Translated]] = {
 }
 
 _FRAGMENTS = ("tools", "messages", "result")
-"""Kinds for which another dialect's document is read without an error, but without its schemas or calls."""
+"""Kinds whose decoders accept another dialect's document without an error, but lose its schemas or calls."""
 
 # An option that a kind does not use is a mistake that should be reported.
 _OPTIONS_OF_KINDS = {
@@ -88,7 +88,7 @@ _OPTIONS_OF_KINDS = {
     "name": ("result",),
 }
 _MCP_KINDS = ("tools", "result")
-"""Kinds that MCP has, too."""
+"""Kinds that MCP supports too."""
 
 
 @click.command(short_help="Translate requests, responses, streams and tools.")
@@ -173,7 +173,7 @@ def translate(
 def _refuse_options(context: click.Context, job: TranslationJob) -> None:
     """Reject options that would have no effect."""
     for option, kinds in _OPTIONS_OF_KINDS.items():
-        # A request may not name its model, and a text has none.
+        # Some requests do not name their model, and plain text has none.
         unnamed = option == "model" and (job.request is not None or job.reads)
         if getattr(job, option) is not None and job.kind not in kinds and not unnamed:
             raise click.UsageError(f"--{option.replace('_', '-')} cannot be combined with --kind {job.kind}", context)

@@ -1,4 +1,4 @@
-"""`toolglot translate` where the calls on one side, or on both, are text."""
+"""`toolglot translate` with text calls on one side or both."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from toolglot.cli.diagnosis import json_or_none, other_dialect
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_text, write_translated
 from toolglot.cli.parameters import exit_unreadable
 from toolglot.cli.text_answers import translate_response, translate_stream
-from toolglot.cli.tool_files import tools_in
+from toolglot.cli.tool_files import all_tools_in, tools_in
 from toolglot.cli.translation_sides import AUTO, require_model
 from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_result, translate_messages
-from toolglot.ir import Block, Media, Message, Request, Text, Tool, ToolResult, replace
+from toolglot.ir import Block, Media, Message, Opaque, Request, Text, Tool, ToolResult, replace
 from toolglot.passes import Context, foreign
 from toolglot.passes.media import marker
 from toolglot.receipt import Receipt, describe_block
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import results_text, tool_instructions
+from toolglot.textcalls.request import ONLY_VENDOR
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.translate import ExchangeCore
@@ -60,8 +61,7 @@ def _refuse_sides(job: TranslationJob) -> None:
 
 
 def _request(job: TranslationJob) -> Receipt:
-    """Translate a request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's
-    dialect."""
+    """Translate a request with text calls on one side or both. `text:FORMAT` alone keeps the other side's dialect."""
     data = read_document(job.path, "request", job.source)
     source, target = _dialects(data, job)
     exchange = ExchangeCore(
@@ -113,7 +113,9 @@ def _text_calls(job: TranslationJob) -> TextCalls | None:
 
 
 def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
-    """Return the dialects of both sides; if unspecified, what the input looks like, and the same for the output."""
+    """Return the dialects of both sides. An unspecified input dialect is detected, and an unspecified output dialect is
+    the same.
+    """
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.source:
         exit_unreadable(job.path, f"this looks like {other}, not {job.source}")
@@ -122,22 +124,26 @@ def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
 
 
 def _tools(job: TranslationJob) -> Receipt:
-    """Write the tools as a model gets them."""
-    tools, receipt = tools_in(job.path), Receipt()
+    """Write the tools as text for a model."""
+    read, receipt = all_tools_in(job.path, job.source or mcp.NAME), Receipt()
+    tools = tuple(tool for tool in read if isinstance(tool, Tool))
+    for index, tool in enumerate(read):
+        if isinstance(tool, Opaque):
+            receipt.loss(f"tools[{index}]", describe_block(tool), ONLY_VENDOR)
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
     return write_text(tool_instructions(job.writes, tools), receipt, job)
 
 
 def _result(job: TranslationJob) -> Receipt:
-    """Write the result as a model gets it."""
+    """Write the result as text for a model."""
     data, receipt = read_document(job.path, "result"), Receipt()
     try:
         result = read_result(data, job.source, call_id=job.call_id, name=job.name, receipt=receipt)
     except DecodeError as error:
         refuse_document(job.path, data, "result", job.source, error)
     if result.name is None:
-        raise click.UsageError("the target needs a tool name, and this result has none: give --name")
+        raise click.UsageError("a result as text needs a tool name, and this one has none: use --name")
     mcp.note_meta(result, receipt)
     own = Receipt()
     _tell_foreign(Request(model="", messages=(Message(role="tool", content=(result,)),)), job, own)
@@ -160,13 +166,13 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
             return f"{name}:\n{source.data}" if name else source.data
         case Media(kind=kind):
             receipt.loss(where, kind, "plain text cannot hold it")
-            return marker(block, "left out: a text holds none").text
+            return marker(block, "left out: plain text cannot hold it").text
     receipt.loss(where, describe_block(block), "plain text cannot hold it")
     return ""
 
 
 def _tell_foreign(request: Request, job: TranslationJob, receipt: Receipt) -> None:
-    """Report what only the source understands."""
+    """Report fields that only the source dialect understands."""
     can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
     context = Context(
         source=job.source,

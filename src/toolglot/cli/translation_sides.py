@@ -1,4 +1,4 @@
-"""The two sides of a translation: a dialect, MCP, or calls as text inside a dialect."""
+"""The two sides of a translation: a dialect, MCP, or text calls inside a dialect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ NAMES = (*DIALECTS, MCP)
 
 
 class Side(Struct, frozen=True):
-    """`anthropic`, `text:hermes_json` (in no dialect, or in an unspecified one) or `anthropic+text:hermes_json`."""
+    """One side of a translation: `anthropic`, `text:hermes_json` (without a dialect, or in an unspecified one) or
+    `anthropic+text:hermes_json`."""
 
     dialect: str
     format: str = ""
@@ -74,14 +75,15 @@ def translate_request(exchange: ExchangeCore, data: bytes, job: TranslationJob, 
 
 
 def require_model(exchange: ExchangeCore, job: TranslationJob, path: Path) -> None:
-    """Exit if there is no model: one is needed unless it is in the URL on both sides."""
+    """Exit if there is no model. Only if both sides have it in the URL, none is needed."""
     if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not job.model:
         exit_unreadable(path, f"a {exchange.client.name} request has no model name: give --model")
 
 
 def answer_exchange(job: TranslationJob, tools: tuple[Tool, ...] = ()) -> ExchangeCore:
-    """Return the exchange whose answer is translated. Its request defines the original names and ids. `tools` may be
-    called if there is no request."""
+    """Return the exchange whose answer is translated. Its request defines the original names and ids. Without a
+    request, `tools` are the tools that may be called.
+    """
     # No model can write calls in all formats at once; they can only be parsed.
     text_calls = TextCalls(format=job.reads, rescue=job.reads == AUTO) if job.reads else None
     if job.request is None and not tools:
@@ -98,7 +100,7 @@ def answer_exchange(job: TranslationJob, tools: tuple[Tool, ...] = ()) -> Exchan
     else:
         exchange.receipt = job.asked
         _add_request(exchange, job, job.request)
-    # From here on only the answer is reported, and strictness is about it.
+    # From here on, only the answer is reported, and strict mode applies only to it.
     exchange.receipt = contexts[-1].receipt = Receipt()
     exchange.strict = job.strict
     return exchange

@@ -1,4 +1,4 @@
-"""`toolglot warp`: Warp's protobuf as JSON, and JSON as Warp's protobuf."""
+"""`toolglot warp`: convert Warp's protobuf to JSON and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 message_option = click.option(
     "--message",
     metavar="NAME",
-    help="Message type: Request, ResponseEvent, Task … Default: Request or ResponseEvent, whichever fits.",
+    help="Message type: Request, ResponseEvent, Task … Default: detected, Request or ResponseEvent.",
 )
 
 
@@ -115,7 +115,7 @@ def _documents(data: bytes) -> list[Any]:
 
 
 def _pieces(data: bytes) -> list[bytes]:
-    """Split documents in a row; the last may be anything."""
+    """Split consecutive documents; the last piece may be invalid."""
     text, reader = data.decode("utf-8", "surrogateescape"), JSONDecoder()
     pieces: list[bytes] = []
     at = 0

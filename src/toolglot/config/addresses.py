@@ -1,4 +1,4 @@
-"""Base URLs: which are valid, and which lead to this machine."""
+"""Check base URLs: whether they are valid, and whether they lead to this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def address_problem(url: str) -> str | None:
 
 
 def is_replay(url: str | None) -> bool:
-    """Tell whether this address is one of recordings instead of a server."""
+    """Return whether this address names recordings instead of a server."""
     return url is not None and url.startswith(REPLAY)
 
 
@@ -51,11 +51,9 @@ def url_problem(url: str, what: str, place: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, in brackets or not, can only be this machine.
-
-    No name but `localhost` is believed. Those below it should lead here as well (RFC 6761, 6.3), but not every system
-    keeps them from its name servers, which may then say where they lead.
-    """
+    """Return whether a host, in brackets or not, can only be this machine. The only trusted name is `localhost`. Names
+    below it should also lead here (RFC 6761, 6.3), but some systems ask name servers for them, which may answer with
+    any address."""
     host = host.strip().lower().removesuffix(".")
     if host == "localhost":
         return True
@@ -68,8 +66,8 @@ def is_loopback(host: str) -> bool:
 
 
 def leads_to(url: str, port: int | None) -> bool:
-    """Tell whether this address is that port of this machine. Names below `localhost` count: at worst one server is not
-    used, while a gateway that calls itself never ends."""
+    """Return whether this address is that port of this machine. Names below `localhost` count: at worst, one server is
+    not used, whereas a gateway that calls itself loops forever."""
     if is_replay(url):
         return False
     parts = urlsplit(url)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolglot.config.addresses import DEMO_URL, is_loopback, is_replay
-from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.config.schema import Config, PoolMemberConfig, UpstreamConfig
 from toolglot.routing import DEMO, Alias, RoutedUpstream, Router
 from toolglot.upstream.discovery import Discovery, discover, local_url
 from toolglot.upstream.vendors import VENDORS, KeyVariable, Vendor
@@ -23,7 +23,7 @@ class Assembled(Struct, frozen=True):
     config: Config
     """Every upstream is complete, including `demo`."""
     told: tuple[str, ...] = ()
-    """Lines for a person: what was found, what was not used and why, what is missing."""
+    """Lines for the user: discovered settings, unused ones with the reason, and missing ones."""
 
 
 def assemble(
@@ -53,7 +53,7 @@ def assemble(
 
 
 def _demo_only_note(discovers: bool, *, probed: bool) -> str:
-    """Return the note for when there is only the demo: where upstreams were searched."""
+    """Return the note that only the demo is available, with the places that were searched for upstreams."""
     if not discovers:
         return "no upstream is configured and discovery is off: the demo answers for every model"
     if not probed:
@@ -74,22 +74,42 @@ def complete_upstream(name: str, upstream: UpstreamConfig, environ: Mapping[str,
     dialect = None if upstream.dialect is None else upstream.dialect.replace("-", "_")
     key_header = None if upstream.key_header is None else upstream.key_header.lower()
     vendor = find_vendor(name, upstream)
+    own_url = upstream.base_url or next((member.base_url for member in upstream.pool if member.base_url), None)
     if vendor is None:
-        return replace(upstream, headers=headers, dialect=dialect, key_header=key_header)
-    base_url = upstream.base_url or _vendor_url(vendor, environ)
+        pool = _complete_pool(upstream, own_url, upstream.key, headers)
+        return replace(upstream, base_url=own_url, headers=headers, dialect=dialect, key_header=key_header, pool=pool)
+    base_url = upstream.base_url or _vendor_url(vendor, environ) or own_url
     dialect = dialect or _vendor_dialect(vendor, base_url)
     variable = _key_variable(vendor, environ) if upstream.base_url is None and upstream.key is None else None
     if key_header is None and vendor.keys:
         key_header = (variable or vendor.keys[0]).header
+    key = environ[variable.name].strip() if variable else upstream.key
     return replace(
         upstream,
         vendor=vendor.name,
         dialect=dialect,
         base_url=base_url,
-        key=environ[variable.name].strip() if variable else upstream.key,
+        key=key,
         key_header=key_header,
         headers=headers,
+        pool=_complete_pool(upstream, base_url, key, headers),
         quirks={**vendor.quirks_of(dialect), **upstream.quirks},
+    )
+
+
+def _complete_pool(
+    upstream: UpstreamConfig, base_url: str | None, key: str | None, headers: Mapping[str, str]
+) -> tuple[PoolMemberConfig, ...]:
+    """Complete the members from their upstream. A key from the environment is not sent to a member's own address."""
+    return tuple(
+        replace(
+            member,
+            name=member.name or str(number),
+            key=member.key or (key if member.base_url in (None, base_url) else upstream.key),
+            base_url=member.base_url or base_url,
+            headers={**headers, **{header.lower(): value for header, value in member.headers.items()}},
+        )
+        for number, member in enumerate(upstream.pool, 1)
     )
 
 
@@ -114,13 +134,17 @@ def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
 
 
 def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | None:
-    """Used only for the vendor's own address: a key is sent nowhere else by default."""
+    """Return the variable for the key. It is used only for the vendor's own address, so that a key is sent nowhere else
+    by default.
+    """
     return next((key for key in vendor.keys if environ.get(key.name, "").strip()), None)
 
 
 def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
     vendor, headers = VENDORS.get(upstream.vendor or ""), upstream.headers
     if vendor is None or not vendor.keys or upstream.key or upstream.refresh_token:
+        return None
+    if upstream.pool and all(member.key for member in upstream.pool):
         return None
     if any("auth" in name or "key" in name for name in headers):
         return None
@@ -135,7 +159,7 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
 
 
 def make_router(config: Config) -> Router:
-    """The router over an assembled configuration."""
+    """Create the router for an assembled configuration."""
     places = {
         name: RoutedUpstream(
             name=name,

@@ -1,8 +1,8 @@
 """Convert plain values to the records of `schema.py`, collecting all problems.
 
-`msgspec.convert` stops at the first mistake, but a person who fixes a file wants all of them. So records, tables and
-lists are walked here, and `convert` checks their leaves. References are expanded on the way: text from a reference may
-also become a number or a boolean, as in `port = "${PORT}"`.
+`msgspec.convert` stops at the first error, but users need to see all of them. So records, tables and lists are walked
+here, and `convert` checks their leaves. References are expanded on the way: text from a reference may also become a
+number or a boolean, as in `port = "${PORT}"`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 
 
 class RecordBuilder:
-    """Builds records from one document. `problems` has what was wrong."""
+    """Builds records from one document. `problems` collects the errors."""
 
     def __init__(self, document: Document, environ: Mapping[str, str], *, reads_files: bool = True) -> None:
         self.document = document
@@ -96,7 +96,7 @@ class RecordBuilder:
         self._wrong: set[Path] = set()
 
     def is_right(self, path: Path) -> bool:
-        """Tell whether no problem is known for this path or inside it."""
+        """Return whether no problem is known for this path or inside it."""
         return all(wrong[: len(path)] != path for wrong in self._wrong)
 
     def add_problem(self, path: Path, message: str, suggestion: str | None = None) -> _Invalid:
@@ -149,7 +149,7 @@ class RecordBuilder:
         return INVALID if INVALID in made else tuple(made)
 
     def _quirks(self, value: Any, path: Path) -> Any:
-        """Capabilities by name, in the types that the passes expect."""
+        """Convert capabilities by name to the types that the passes expect."""
         if not isinstance(value, dict):
             return self.add_problem(path, f"expected {NOUNS['object']}, got {_noun(value)}")
         made: dict[str, Any] = {}
@@ -163,7 +163,7 @@ class RecordBuilder:
         return _valid_fields(made)
 
     def _end(self, kind: Any, value: Any, path: Path, is_secret: bool) -> Any:
-        """A value that nothing of ours is in."""
+        """Convert a leaf value, which contains no records."""
         referred = isinstance(value, str) and has_reference(value)
         try:
             if referred:
@@ -205,7 +205,7 @@ def _suggest_name(name: str, hints: Mapping[str, Any]) -> str:
 
 
 def _notes(kind: Any) -> dict[str, Any]:
-    """The `extra` of the annotation, also inside `… | None`."""
+    """Return the `extra` of the annotation, also inside `… | None`."""
     if get_origin(kind) is Annotated:
         return {key: value for meta in get_args(kind)[1:] if isinstance(meta, Meta) for key, value in _extra(meta)}
     if get_origin(kind) in (Union, UnionType):
@@ -218,7 +218,7 @@ def _extra(meta: Meta) -> list[tuple[str, Any]]:
 
 
 def _plain(kind: Any) -> Any:
-    """The kind without annotations and without None."""
+    """Return the kind without annotations and None."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -228,7 +228,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _record_in(kind: Any) -> type[Struct] | None:
-    """The record type of a table, also if the field accepts something else than a table."""
+    """Return the record type of a table, even if the field also accepts other types."""
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return next((member for member in members if isinstance(member, type) and issubclass(member, Struct)), None)
 
@@ -245,7 +245,7 @@ def _noun(value: Any) -> str:
 
 
 def _readable(message: str, value: Any) -> str:
-    """The words of `msgspec` with plain nouns; it never repeats a value but that of a choice."""
+    """Rewrite a message of `msgspec` with plain nouns. It repeats no value except that of a choice."""
     if isinstance(value, str) and message.endswith("length >= 1"):
         return "must not be empty; omit the field instead"
     message = message.partition(" - at ")[0]

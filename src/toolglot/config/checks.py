@@ -21,6 +21,7 @@ from toolglot.config.schema import (
     YEAR,
     Config,
     ModelConfig,
+    PoolMemberConfig,
     ServerConfig,
     TeamConfig,
     UpstreamConfig,
@@ -40,14 +41,14 @@ _HOST = re.compile(
     r"\*|(?:\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]*(?::\d+)?|\[[0-9A-Fa-f:.]+\](?::\d+)?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
 )
 _ORIGIN = re.compile(r"\*|[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?/?")
-"""A browser's extension has an origin too, of a scheme of its own."""
+"""Browser extensions have an origin with their own scheme."""
 _UPSTREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 
 
 def check(config: Config, builder: RecordBuilder) -> list[str]:
-    """Add to the builder's problems. Returns notes: what looks wrong but may be right."""
+    """Add problems to the builder. Returns notes on settings that look wrong but may be right."""
     _server(config.server, builder)
     for name, upstream in config.upstreams.items():
         _upstream(name, upstream, builder)
@@ -91,16 +92,20 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     if told := store_problem(config, server.workers):
         problems.append(problem(("store", "path"), told, "or use `serve --store FILE`"))
     for name, upstream in config.upstreams.items():
-        url = complete_upstream(name, upstream, builder.environ).base_url or ""
-        if address_problem(url) is not None:  # from a variable: reported at startup
-            continue
-        parts = urlsplit(url)
-        if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
-            told = f"this points to the gateway itself, which listens on port {server.port}"
-            problems.append(problem(("upstreams", name, "base_url"), told))
-        if told := place_problem(name, url):
-            hint = "a relative path starts at the directory where toolglot was started"
-            problems.append(problem(("upstreams", name, "base_url"), told, hint))
+        completed = complete_upstream(name, upstream, builder.environ)
+        urls: list[tuple[Path, str]] = [(("base_url",), completed.base_url or "")]
+        urls += [(("pool", number, "base_url"), each.base_url or "") for number, each in enumerate(upstream.pool)]
+        for field, url in urls:
+            path: Path = ("upstreams", name, *field)
+            if not url or address_problem(url) is not None:  # from a variable: reported at startup
+                continue
+            parts = urlsplit(url)
+            if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
+                told = f"this points to the gateway itself, which listens on port {server.port}"
+                problems.append(problem(path, told))
+            if told := place_problem(name, url):
+                hint = "a relative path starts at the directory where toolglot was started"
+                problems.append(problem(path, told, hint))
     return problems
 
 
@@ -149,6 +154,7 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> No
     if upstream.base_url is not None and (problem := address_problem(upstream.base_url)):
         builder.add_problem((*path, "base_url"), problem)
     _headers(upstream, path, builder)
+    _pool(name, upstream, path, builder)
     _refreshing(upstream, path, builder)
     for number, model in enumerate(upstream.models):
         _pattern(model, (*path, "models", number), builder)
@@ -171,9 +177,33 @@ def _only_warps(config: Config, builder: RecordBuilder) -> Iterator[str]:
                 yield str(builder.document.problem(("upstreams", name, field), told))
 
 
-def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
+def _pool(name: str, upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
+    """Check the members of a pool: names and addresses, and that no two of them are the same."""
+    if upstream.pool and upstream.refresh_token:
+        builder.add_problem((*path, "pool"), "`pool` and `refresh_token` exclude each other")
+    names: set[str] = set()
+    origins: set[object] = set()
+    for number, member in enumerate(upstream.pool):
+        place: Path = (*path, "pool", number)
+        if member.base_url is not None and (problem := address_problem(member.base_url)):
+            builder.add_problem((*place, "base_url"), problem)
+        if member.name is not None and not _UPSTREAM_NAME.fullmatch(member.name):
+            builder.add_problem((*place, "name"), "a name may contain only letters, digits, `.`, `_` and `-`")
+        title = member.name or str(number + 1)
+        if title in names:
+            builder.add_problem((*place, "name"), f"another member has the name `{title[:40]}`")
+        origin = (member.base_url, member.key, *sorted(member.headers.items()))
+        if origin in origins and builder.is_right(place):
+            builder.add_problem(place, "another member has the same key, address and headers", "use `weight` instead")
+        names.add(title)
+        origins.add(origin)
+        _headers(member, place, builder)
+
+
+def _headers(upstream: UpstreamConfig | PoolMemberConfig, path: Path, builder: RecordBuilder) -> None:
     names: list[tuple[Path, str]] = [(("headers", name), name) for name in upstream.headers]
-    names += [(("key_header",), upstream.key_header)] if upstream.key_header is not None else []
+    if isinstance(upstream, UpstreamConfig) and upstream.key_header is not None:
+        names.append((("key_header",), upstream.key_header))
     for place, name in names:
         if not _HEADER_NAME.fullmatch(name):
             builder.add_problem((*path, *place), "invalid header name")
@@ -187,7 +217,7 @@ def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> No
 
 
 def _refreshing(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
-    """A token is refreshed with both, and at an address that is one."""
+    """Check the refresh settings: both values are needed, and the URL must be valid."""
     for given, needed in (("refresh_token", "refresh_key"), ("refresh_key", "refresh_token")):
         if getattr(upstream, given) and not getattr(upstream, needed) and builder.is_right((*path, needed)):
             builder.add_problem((*path, given), f"`{needed}` is missing: both are needed")
@@ -196,7 +226,7 @@ def _refreshing(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) ->
 
 
 def _check_complete(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> None:
-    """Nothing is missing that no row can give."""
+    """Check that no setting is missing that a vendor's row cannot supply."""
     path: Path = ("upstreams", name)
     vendor = find_vendor(name, upstream)
     made = complete_upstream(name, upstream, builder.environ)
@@ -220,7 +250,7 @@ def _pattern(name: str, path: Path, builder: RecordBuilder) -> None:
 
 
 def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
-    """Texts in which `*` may be replaced by the part of the name that it matched."""
+    """Return texts in which `*` may stand for the matched part of the name."""
     if model.model is not None:
         yield ("model",), model.model
     for number, fallback in enumerate(model.fallbacks):
@@ -243,7 +273,7 @@ def _formats(model: ModelConfig, path: Path, builder: RecordBuilder) -> None:
 
 
 def _known_upstreams(config: Config, builder: RecordBuilder) -> set[str]:
-    """Those in the file, right or wrong, and those that may be discovered."""
+    """Return the upstreams in the file, valid or not, and those that may be discovered."""
     written = builder.document.value.get("upstreams")
     known = {DEMO, *(written if isinstance(written, dict) else ())}
     if config.discover:
@@ -286,7 +316,7 @@ def _find_cycle(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...]
 
 
 def _fallbacks(config: Config, known: set[str], builder: RecordBuilder) -> list[str]:
-    """A fallback that nothing serves; a note while a local server may yet serve it."""
+    """Report fallbacks that no upstream serves; as a note if a local server may still serve them."""
     notes: list[str] = []
     routes = make_router(assemble(config, builder.environ).config)
     for name, model in config.models.items():

@@ -1,4 +1,4 @@
-"""`--upstream DIALECT=URL`: a configuration from the command line, which sends everything to the named upstreams."""
+"""`--upstream DIALECT=URL`: a configuration from the command line that sends everything to the named upstreams."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ _KEY = "--upstream-key-env"
 
 
 def parse_upstream(text: str) -> tuple[str, str]:
-    """The dialect and the base URL in `DIALECT=URL`; a hyphen does as well as an underscore.
-
-    Raises:
-        ConfigError: it is not that.
+    """Parse the dialect and the base URL in `DIALECT=URL`. Hyphens and underscores are equivalent. Raises: ConfigError:
+    the form is wrong.
     """
     name, equals, url = text.partition("=")
     dialect = name.strip().lower().replace("-", "_")
@@ -38,10 +36,9 @@ def cli_config(
     environ: Mapping[str, str] | None = None,
     base: Config | None = None,
 ) -> Config:
-    """A configuration with these upstreams alone: the first for every model, the others by `name/model`.
-
-    The names of variables belong to the upstreams in their order. Of `base` the upstreams and models are left out, and
-    nothing is discovered: no key leaves for an address that it was not given for.
+    """Create a configuration with only these upstreams: the first for every model, the others by `name/model`. The
+    names of variables belong to the upstreams in the same order. The upstreams and models of `base` are omitted and
+    discovery is off, so no key goes to an address that it was not meant for.
 
     Raises:
         ConfigError: a variable is not set.

@@ -40,11 +40,7 @@ class Document(Struct, frozen=True):
 
 
 def read_config_document(file: FilePath) -> Document:
-    """The document in this file.
-
-    Raises:
-        ConfigError: it cannot be read, or it is neither TOML nor YAML.
-    """
+    """Read the document in this file. Raises: ConfigError: it cannot be read, or it is neither TOML nor YAML."""
     try:
         with file.open("rb") as source:
             data = source.read(MAX_BYTES + 1)
@@ -54,10 +50,8 @@ def read_config_document(file: FilePath) -> Document:
 
 
 def parse_document(data: bytes, file: str) -> Document:
-    """The document in these bytes; the file's name says which format they are.
-
-    Raises:
-        ConfigError: they are not.
+    """Parse the document in these bytes. The file's name determines the format. Raises: ConfigError: the bytes are not
+    in this format.
     """
     parser = PARSERS.get(FilePath(file).suffix.lower())
     if parser is None:
@@ -74,10 +68,10 @@ def parse_document(data: bytes, file: str) -> Document:
 
 
 def decode_text(data: bytes, file: str, limit: int = MAX_BYTES) -> str:
-    """The text of a file.
+    """Decode the text of a file.
 
     Raises:
-        ConfigError: it is too long, or no text.
+        ConfigError: it is too long, or not text.
     """
     if len(data) > limit:
         raise ConfigError([Problem(file=file, message=f"more than {limit} bytes: too large for a configuration")])
@@ -112,7 +106,7 @@ def _yaml(text: str, file: str) -> tuple[Any, Mapping[Path, TextPosition]]:
 
 
 def _end(text: str) -> TextPosition:
-    """The last place that has text."""
+    """Return the last position that has text."""
     lines = text.rstrip().split("\n")
     return len(lines), len(lines[-1]) + 1
 
@@ -127,7 +121,7 @@ _ADVICE = "`toolglot config import FILE` converts it; see `Coming from …` in d
 
 
 class OtherGateway(Struct, frozen=True):
-    """A gateway, and top-level names of its file that ours does not have."""
+    """Another gateway, and top-level names in its file that our schema does not have."""
 
     title: str
     names: frozenset[str]

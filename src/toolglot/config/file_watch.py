@@ -12,18 +12,19 @@ _FileStamp: TypeAlias = tuple[int, int, int]
 
 
 class FileWatch:
-    """Watches files from now on."""
+    """Watches files for changes."""
 
     def __init__(self, *paths: Path) -> None:
         self._files = {path: _WatchedFile(path) for path in paths}
 
     def changed(self) -> bool:
-        """Return True once for each change of content. A file that is missing for a moment has not changed."""
+        """Return True once for each change of content. A file that is missing or empty for a moment has not changed:
+        many editors write into a file that they have emptied."""
         changed = [file.changed() for file in self._files.values()]  # all of them are looked at
         return any(changed)
 
     def follow(self, paths: Iterable[Path]) -> None:
-        """Watch only these from now on; known content of those among them is kept."""
+        """Watch only these files from now on. The known content of files that stay is kept."""
         self._files = {path: self._files.get(path) or _WatchedFile(path) for path in paths}
 
 
@@ -53,6 +54,7 @@ class _WatchedFile:
 
     def _read(self) -> bytes | None:
         try:
-            return hashlib.sha256(self.path.read_bytes()).digest()
+            content = self.path.read_bytes()
         except OSError:
             return None
+        return hashlib.sha256(content).digest() if content else None

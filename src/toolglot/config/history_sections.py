@@ -17,7 +17,8 @@ from toolglot.routing import AUTO, Target
 from toolglot.textcalls import ALIASES, FORMATS
 
 OLDER_LIMITS = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
-"""Limits on the upstream itself, and their names in its section. They are older than steps, and are exact."""
+"""Limits on the upstream itself, and their names in its section. They are older settings and cut exactly to the limit.
+"""
 
 
 class HistorySection(NamedTuple):
@@ -44,7 +45,7 @@ def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolic
 
 
 def explain_history(config: Config, target: Target) -> Iterator[str]:
-    """Yield the settings in effect for a target, a line each, with the section that each comes from."""
+    """Yield the settings in effect for a target, one line each, with the section that sets it."""
     sections = upstream_sections(target.upstream, config.upstreams[target.upstream], config.history)
     if target.history is not None:
         own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
@@ -61,7 +62,7 @@ def explain_history(config: Config, target: Target) -> Iterator[str]:
 
 
 def _model_of(config: Config, target: Target) -> str:
-    """Return the section of a model; if it was requested by its own name, that of the alias for it."""
+    """Return the section of a model; if the model was requested by its own name, the section of its alias."""
     if target.alias is not None:
         return target.alias
     return next(

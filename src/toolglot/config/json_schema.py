@@ -69,7 +69,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return the schema as it is published."""
+    """Return the published form of the schema."""
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
@@ -90,7 +90,7 @@ def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
 
 
 def _quirks() -> dict[str, Any]:
-    """All capabilities by their public names. None has a default, because a missing quirk changes nothing."""
+    """Return all capabilities by their public names. None has a default, because a missing quirk changes nothing."""
     properties: dict[str, Any] = {}
     for record in RECORDS.values():
         _, components = msgspec.json.schema_components((record,))

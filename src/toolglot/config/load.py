@@ -1,6 +1,6 @@
 """Find and load the configuration file.
 
-    toolglot.toml, toolglot.yaml or toolglot.yml, in this folder, else in `$XDG_CONFIG_HOME/toolglot/`
+toolglot.toml, toolglot.yaml or toolglot.yml, in this folder, otherwise in `$XDG_CONFIG_HOME/toolglot/`
 
 A file with any error is refused as a whole, with all its errors.
 """
@@ -30,21 +30,17 @@ SCHEMA_KEY = "$schema"
 
 class Loaded(Struct, frozen=True):
     config: Config
-    """As written; `assemble` completes it."""
+    """The configuration as written; `assemble` completes it."""
     path: Path | None = None
     """None if there is no file."""
     notes: tuple[str, ...] = ()
-    """Lines for a person: what looks wrong but may be right."""
+    """Notices for the user: settings that look wrong but may be right."""
     doubts: tuple[Problem, ...] = ()
-    """Problems that the command line may resolve: no reason to refuse the file."""
+    """Problems that the command line may resolve, and that do not invalidate the file."""
 
 
 def find_config(environ: Mapping[str, str], folder: Path) -> Path | None:
-    """The file that is used when none is named.
-
-    Raises:
-        ConfigError: one folder has several.
-    """
+    """Find the file to use if none is named. Raises: ConfigError: one folder has several."""
     home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
     for place in (folder, Path(home) / "toolglot"):
         there = [place / name for name in NAMES if (place / name).is_file()]
@@ -59,9 +55,8 @@ def find_config(environ: Mapping[str, str], folder: Path) -> Path | None:
 def load_config(
     path: Path | None, environ: Mapping[str, str], folder: Path | None = None, mcp_files: Sequence[Path] = ()
 ) -> Loaded:
-    """The configuration in this file; without a path, in the one that is found; without any, the usual one.
-
-    The servers of `mcp_files` are among those of `mcp`, as if the configuration had named the files.
+    """Load the configuration from this file; without a path, from the file that `find_config` finds; without any, the
+    defaults. The servers in `mcp_files` are added to `mcp`, as if the configuration named these files.
 
     Raises:
         ConfigError: the file cannot be used.
@@ -95,7 +90,7 @@ def read_config(
 
 
 def _order(problem: Problem, own: str) -> tuple[bool, str, int, int]:
-    """By place, those of other files last."""
+    """Sort key: by position, problems of other files last."""
     return problem.file != own, problem.file, problem.line or 0, problem.column or 0
 
 

@@ -1,5 +1,6 @@
-"""Checks of an MCP server beyond its types: either started or reached, never both; names and values that can be
-sent."""
+"""Checks of an MCP server beyond its types: it has either a command or an address, and its names and values can be
+sent.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def nearest_valid_name(name: str) -> str:
 
 
 def check_server(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
-    """Add the problems of one server to the builder's."""
+    """Add the problems of one server to the builder."""
     if server.command is not None and server.url is not None:
         told = "set either `command` or `url`, not both"
         builder.add_problem((*path, "url"), told)
@@ -104,7 +105,7 @@ def _command(server: McpServerConfig, path: Path, builder: RecordBuilder) -> Non
 
 
 def _values(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
-    """Values are secrets: problems are reported without them."""
+    """Check values. They may be secret, so problems are reported without them."""
     for name, value in server.env.items():
         if not _VARIABLE.fullmatch(name):
             builder.add_problem((*path, "env", name), "invalid variable name")

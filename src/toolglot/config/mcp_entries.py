@@ -1,7 +1,7 @@
 """Convert an MCP server entry of another program to the fields of `McpServerConfig`.
 
 Claude Desktop and Claude Code, Cursor, VS Code, Gemini CLI, Cline, Windsurf and others agree on `command`, `args`,
-`env` and `url`, and on little else. What has a meaning here is converted; the rest is reported.
+`env` and `url`, and on little else. Supported members are converted; the others are reported.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ RENAMED = {
     "http_headers": "headers",
     "requestHeaders": "headers",
 }
-"""Other names of members, the later ones of an entry counting less. Gemini CLI means the old transport by `url` where
-there is an `httpUrl`."""
+"""Other names of members, in order of precedence. In Gemini CLI, `url` next to `httpUrl` means the old transport."""
 APPROVED = ("autoApprove", "alwaysAllow", "auto_approve")
 REFUSED = ("excludeTools", "disabledTools", "disabled_tools")
 ONLY = ("includeTools", "enabledTools", "enabled_tools", "tools")
@@ -45,11 +44,11 @@ class McpEntry(Struct):
 
     value: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    """Our names of members -> those that they had."""
+    """Our names of members -> their original names."""
     unused: list[str] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     wrong: list[tuple[str, str, str | None]] = field(default_factory=list)
-    """Members, by our names if they have one, what is wrong with each, and what would be right."""
+    """Invalid members, by our names if they have one, each with the problem and the correct form."""
     is_off: bool = False
 
 
@@ -87,11 +86,11 @@ def _type(written: Mapping[str, Any], entry: McpEntry) -> None:
             told = "the transport `sse` was replaced in 2025 and is not supported"
             entry.wrong.append((name, told, "most such servers also offer Streamable HTTP: `type: http`"))
         else:
-            entry.wrong.append((name, "unknown transport", "there are stdio and http"))
+            entry.wrong.append((name, "unknown transport", "supported: stdio and http"))
 
 
 def _command(entry: McpEntry) -> None:
-    """Some programs have the arguments in the command."""
+    """Split a command that includes its arguments, as some programs allow."""
     match entry.value.get("command"):
         case [str(command), *arguments]:
             entry.value["command"] = command
@@ -108,7 +107,7 @@ def _timeout(entry: McpEntry) -> None:
 
 
 def _policies(written: Mapping[str, Any], entry: McpEntry) -> None:
-    """Which tools are run without a word, and which not at all."""
+    """Return the policies of tools: those that run without approval, and those that never run."""
     if written.get("trust") is True:
         entry.value.setdefault("policy", "auto")
     tools: dict[str, Any] = {}
@@ -139,7 +138,7 @@ def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: McpEntry
 
 
 def convert_references(value: Any) -> Any:
-    """The value with references as they are written here: `$NAME` alone, and `${/}`, are those of other programs."""
+    """Convert references to our syntax. `$NAME` alone and `${/}` are the syntax of other programs."""
     if isinstance(value, dict):
         return {name: convert_references(inner) for name, inner in value.items()}
     if isinstance(value, list):

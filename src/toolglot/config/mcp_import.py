@@ -1,7 +1,7 @@
 """Import MCP servers from elsewhere: `mcpServers`, in other files or in the configuration.
 
-A server under `mcp.servers` of the configuration takes precedence over one of the same name here; and the first file
-over the next. Everything that is not imported unchanged is reported.
+A server under `mcp.servers` of the configuration takes precedence over an imported one of the same name, and an earlier
+file over a later one. Everything that is not imported unchanged is reported.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from toolglot.config.schema import McpServerConfig
 from toolglot.lint.report import visible
 
 OWN_ROOTS = ("mcpServers", "mcp_servers")
-"""Top-level names of our own file beside `mcp`."""
+"""Top-level names of our own file, apart from `mcp`."""
 ROOTS: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp_servers",))
 """Paths of the servers in other programs' files: VS Code's has `servers`, its settings `mcp.servers`."""
 
 MAX_TOLD = 20
-"""Members of one server to report."""
+"""Maximum members of one server to report."""
 
 
 class ImportedServers(Struct):
@@ -149,12 +149,12 @@ def resolve_paths(server: McpServerConfig, folder: FilePath) -> McpServerConfig:
 
 
 def workspace(folder: FilePath) -> FilePath:
-    """Return the project's folder: editors keep the file in a subfolder such as `.vscode`."""
+    """Return the project's folder. Editors keep the file in a subfolder, for example `.vscode`."""
     return folder.parent if folder.name in (".vscode", ".cursor", ".gemini", ".roo", ".claude") else folder
 
 
 def _editor_variables(folder: FilePath, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that editors define without the environment."""
+    """Return variables that editors define themselves."""
     project = FilePath(os.path.abspath(workspace(folder)))
     return {
         "workspaceFolder": str(project),

@@ -1,4 +1,4 @@
-"""Checks of configured prices: they must say enough to know a cost."""
+"""Checks of configured prices: they must suffice to compute a cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolglot.config.schema import Config
 
 
 def check_prices(config: Config, builder: RecordBuilder) -> None:
-    """A model that the table does not have needs `input` and `output`; a free one has both as 0."""
+    """Check that a model outside the table has `input` and `output`. Both are 0 for a free model."""
     for name, price in config.prices.items():
         if (price.input is not None and price.output is not None) or not builder.is_right(("prices", name)):
             continue

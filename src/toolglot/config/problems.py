@@ -1,4 +1,5 @@
-"""Problems of a configuration with their positions: all of a file at once, each with a suggestion if one is near.
+"""Problems of a configuration with their positions: all problems of a file at once, each with a suggestion if there is
+a similar name.
 
 A problem never shows a value that could be a secret; it names the field.
 """
@@ -35,7 +36,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class ConfigError(ToolglotError):
-    """The configuration cannot be used. `problems` has everything that is wrong with it."""
+    """The configuration cannot be used. `problems` lists all errors."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -43,7 +44,7 @@ class ConfigError(ToolglotError):
 
 
 def field_name(path: Path) -> str:
-    """`upstreams.local.models[2]`, with names in quotes where a dot or a star would mislead."""
+    """Format a path: `upstreams.local.models[2]`, with quotes around names that contain a dot or a star."""
     name = ""
     for part in path:
         if isinstance(part, int):

@@ -16,7 +16,7 @@ KEY_LABEL = re.compile(r"key-[1-9][0-9]*")
 
 
 def directory_problem(directory: str) -> str | None:
-    """Return why recordings cannot be written to a folder of this name; None if they can."""
+    """Return the reason why recordings cannot be written to this folder; None if they can."""
     path = Path(directory).expanduser().absolute()
     try:
         there = next(each for each in (path, *path.parents) if each.exists())
@@ -30,8 +30,9 @@ def directory_problem(directory: str) -> str | None:
 
 
 def place_problem(name: str, url: str | None) -> str | None:
-    """Return why an upstream of this address could never answer from recordings; None if it can, or is no such
-    upstream."""
+    """Return the reason why an upstream with this address cannot answer from recordings; None if it can, or if it is
+    not a replay upstream.
+    """
     place = recordings_of(url or "") if is_replay(url) else ""
     if not place or Path(place).expanduser().exists():
         return None
@@ -39,7 +40,7 @@ def place_problem(name: str, url: str | None) -> str | None:
 
 
 def empty_places(config: Config) -> list[str]:
-    """Return notes on folders without recordings, which may still appear."""
+    """Return notes on folders that have no recordings yet."""
     told = []
     for name, upstream in config.upstreams.items():
         place = Path(recordings_of(upstream.base_url or "")).expanduser()
@@ -49,7 +50,7 @@ def empty_places(config: Config) -> list[str]:
 
 
 def check_recording(record: RecordConfig, builder: RecordBuilder) -> None:
-    """Add to the builder's problems."""
+    """Add problems of the recording settings to the builder."""
     if record.directory is not None and (problem := directory_problem(record.directory)) is not None:
         builder.add_problem(("record", "directory"), problem)
     for number, label in enumerate(record.keys):

@@ -18,7 +18,7 @@ _FILE = "file:"
 
 
 class MissingReferenceError(Exception):
-    """An unresolved reference. Its text names what is missing, never what was found."""
+    """An unresolved reference. Its message names the missing reference and never contains a value."""
 
     def __init__(self, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -57,10 +57,8 @@ def expand_references(text: str, environ: Mapping[str, str]) -> str:
 
 
 def read_secret(text: str, folder: Path) -> str:
-    """A secret, read from its file if it names one; relative to the folder of the configuration.
-
-    Raises:
-        MissingReferenceError: the file cannot be read, or nothing is in it.
+    """Return a secret, read from a file if it names one (relative to the configuration's folder). Raises:
+    MissingReferenceError: the file cannot be read or is empty.
     """
     if not text.startswith(_FILE):
         return text

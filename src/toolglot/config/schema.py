@@ -29,7 +29,7 @@ ReplaySpeed = Literal["none", "real"]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never printed. It may be a reference to a file (`file:PATH`)."""
 Value: TypeAlias = Annotated[str, Meta(extra={"secret": True})]
-"""The same, but may be empty."""
+"""Text that is never printed, and may be empty."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
 """Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -69,6 +69,27 @@ class BreakerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Consecutive failures that open the breaker."""
     rest: Pause = 30.0
     """Seconds for which the upstream is skipped and fallbacks answer."""
+
+
+class PoolMemberConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One key or server of an upstream that has several. It differs from the upstream only in these fields."""
+
+    name: Name | None = None
+    """Name in logs, metrics and the header `x-toolglot-member`. Default: its position, from 1."""
+    key: Secret | None = None
+    """API key. Default: the upstream's `key`."""
+    base_url: str | None = None
+    """Base URL. Default: the upstream's."""
+    headers: dict[str, Secret] = {}
+    """Extra headers, in addition to the upstream's."""
+    weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    """Share of the conversations, relative to the other members."""
+    quota_group: Name | None = None
+    """Members with the same group share their rate limits, usually because their keys belong to one account: when one
+    reaches its limit, all of them wait. Default: limits of its own."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
 
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,6 +149,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Retries after failed calls."""
     breaker: BreakerConfig = BreakerConfig()
     """When to skip the upstream after failures."""
+    pool: tuple[PoolMemberConfig, ...] = ()
+    """Several keys or servers that share the requests. They speak the same API and have the same models. Conversations
+    stay with a member, so that prompt caches are used."""
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
@@ -324,6 +348,47 @@ REDIS = ("redis://", "rediss://", "unix://")
 """Beginnings of the addresses of servers that gateways share."""
 
 
+class ProxyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A proxy that signs people in, and sends their names. Its headers count only in requests from its own address that
+    carry the shared secret."""
+
+    secret: Secret
+    """Secret that the proxy sends in `secret_header`."""
+    peers: tuple[Name, ...] = ("127.0.0.1", "::1")
+    """Addresses or networks of the proxy."""
+    secret_header: Name = "x-toolglot-proxy-secret"
+    """Header with the secret, in lower case."""
+    header: Name = "x-forwarded-email"
+    """Header with the person's name, in lower case."""
+    groups_header: Name = "x-forwarded-groups"
+    """Header with the person's groups, separated by commas, in lower case."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"secret": HIDDEN})
+
+
+class OidcConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An identity provider with which people sign in at `/auth/login` (OpenID Connect)."""
+
+    issuer: Name
+    """URL of the provider. Its metadata is at `/.well-known/openid-configuration` below it."""
+    client_id: Name
+    """Id of this gateway at the provider."""
+    client_secret: Secret
+    """Secret of this gateway at the provider."""
+    redirect_url: Name
+    """URL of this gateway's `/auth/callback`, exactly as the provider knows it."""
+    scope: Name = "openid email profile"
+    """Scopes to request. Some providers send groups only for a scope of their own."""
+    groups_claim: Name = "groups"
+    """Claim of the ID token that has the person's groups."""
+    session_seconds: Count = 8 * 3600
+    """Seconds after which a person must sign in again."""
+
+    def __repr__(self) -> str:
+        return _repr_without_secrets(self, {"client_secret": HIDDEN})
+
+
 class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Keys for a team: each with an owner, allowed models, limits and budgets. `toolglot keys` creates them."""
 
@@ -336,6 +401,14 @@ class TeamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Credentials of the admin API (`/admin/v1`), by the names of those who use them. They are no keys for models."""
     viewers: dict[str, Secret] = {}
     """Credentials that may only read: keys, spend, the audit log and metrics."""
+    admin_groups: tuple[Name, ...] = ()
+    """Groups of people who administer the team after they have signed in."""
+    viewer_groups: tuple[Name, ...] = ()
+    """Groups of people who may only read."""
+    proxy: ProxyConfig | None = None
+    """A proxy that signs people in."""
+    oidc: OidcConfig | None = None
+    """An identity provider with which people sign in."""
     spool: Annotated[str, Meta(min_length=1)] | None = None
     """Directory in which usage waits until it is in the database. Default: beside the database, or in the user's state
     directory."""

@@ -1,12 +1,12 @@
-"""Secrets that must not reach a log: of MCP servers, and of a team. Some of them no model may see either.
+"""Secrets that must not reach a log: of MCP servers, and of a team. Models must not see some of them either.
 
-Everything listed here is redacted wherever it occurs. So values are excluded that are not secret and would redact much
-of a log: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
+Everything listed here is redacted wherever it occurs. So values that are not secret, and would redact much of a log,
+are excluded: short ones (`1`, `true`, `prod`), one plain word, a path. If the name of a variable, a header or an option
 indicates a secret, any value of six characters counts, except for words that say how a secret is used
 (`AUTH_MODE=bearer`).
 
-Less is redacted for models: only what is a secret by its name, or by its position in an address. Anything else (an id,
-a folder) may well be what a tool is asked about.
+Less is redacted for models: only values that are secrets by their names, or by their positions in an address. Other
+values (an id, a folder) may be the subject of a tool call.
 """
 
 from __future__ import annotations
@@ -52,11 +52,15 @@ def team_secrets(team: TeamConfig) -> tuple[str, ...]:
     """Return the credentials of a team's operators, its pepper, and the passwords of its servers."""
     addresses = [urlsplit(address) for address in (team.database, team.limits) if address and "://" in address]
     passwords = [unquote(address.password) for address in addresses if address.password]
-    return _unique([team.pepper, *team.admins.values(), *team.viewers.values(), *passwords])
+    people = [
+        "" if team.oidc is None else team.oidc.client_secret,
+        "" if team.proxy is None else team.proxy.secret,
+    ]
+    return _unique([team.pepper, *team.admins.values(), *team.viewers.values(), *people, *passwords])
 
 
 def credentials_of(server: McpServerConfig) -> tuple[str, ...]:
-    """Return what no model may see of a server's configuration; each once."""
+    """Return the secrets of a server's configuration that models must not see; each once."""
     return _unique(_server_credentials(server))
 
 
@@ -109,7 +113,7 @@ def _value_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _is_secret_by_name(name: str, value: str) -> bool:
-    """Tell whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
+    """Return whether this value is a secret by its name. A short number under `MAX_TOKENS` is not."""
     if value.isdecimal() and len(value) < 10:
         return False
     return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None and value.lower() not in _USAGE_WORDS
@@ -144,7 +148,7 @@ def _user_secrets(parts: SplitResult, ours: bool) -> Iterator[str]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Keys have digits, and more than the years and versions in words."""
+    """Return whether a text looks like a key: it has digits, and more than the years and versions in words."""
     return sum(char.isdigit() for char in text) >= 3
 
 

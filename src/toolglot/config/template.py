@@ -1,7 +1,6 @@
-"""The file that `toolglot config init` writes: every line is a comment, so that it changes nothing until it is edited.
-
-It is generated from the records, so that it has every setting with its docstring and its default. Settings without a
-default have an example here.
+"""Generate the file that `toolglot config init` writes. Every line is a comment, so that it has no effect until it is
+edited. The file is generated from the records, so that it has every setting with its docstring and default. Settings
+without a default have an example here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,10 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    OidcConfig,
+    PoolMemberConfig,
     PriceConfig,
+    ProxyConfig,
     RecordConfig,
     Retries,
     ServerConfig,
@@ -46,16 +48,16 @@ HEAD = """\
 
 
 class TemplateSection(Struct, frozen=True):
-    """A table of the file, or its top with no table; `examples` are in TOML."""
+    """A table of the file, or its top level if there is no name. `examples` are in TOML."""
 
     table: str
     record: type[Struct]
     examples: Mapping[str, str] = {}
     prose: str = ""
     only: tuple[str, ...] = ()
-    """The fields that are shown, where another section has the others."""
+    """The fields to show, if another section has the others."""
     without: tuple[str, ...] = ()
-    """Those that are not."""
+    """The fields to omit."""
 
 
 _HISTORY = {
@@ -87,6 +89,17 @@ SECTIONS = (
         ("key",),
     ),
     TemplateSection(
+        "[upstreams.openrouter.pool]",  # one of several tables
+        PoolMemberConfig,
+        {
+            "name": '"second-key"',
+            "key": '"${SECOND_KEY:-none}"',
+            "base_url": '"https://openrouter.ai/api/v1"',
+            "headers": '{ x-title = "blue" }',
+            "quota_group": '"blue-team"',
+        },
+    ),
+    TemplateSection(
         "upstreams.local",
         UpstreamConfig,
         {
@@ -106,6 +119,7 @@ SECTIONS = (
             "refresh_key": '"${WARP_REFRESH_KEY:-none}"',
         },
         "Any other server. `dialect` and `base_url` are sufficient.",
+        without=("pool",),
     ),
     TemplateSection(
         "upstreams.local.history",
@@ -168,11 +182,25 @@ SECTIONS = (
             "database": '"/var/lib/toolglot/team.sqlite3"',
             "admins": '{ anna = "${TOOLGLOT_ADMIN_KEY:-none}" }',
             "viewers": '{ grafana = "${TOOLGLOT_VIEWER_KEY:-none}" }',
+            "admin_groups": '["platform"]',
+            "viewer_groups": '["engineering"]',
             "spool": '"/var/lib/toolglot/spool"',
             "limits": '"redis://:${REDIS_PASSWORD:-none}@redis.example:6379/0"',
             "pepper": '"${TOOLGLOT_PEPPER:-none}"',
         },
+        without=("proxy", "oidc"),
     ),
+    TemplateSection(
+        "team.oidc",
+        OidcConfig,
+        {
+            "issuer": '"https://login.example"',
+            "client_id": '"toolglot"',
+            "client_secret": '"${TOOLGLOT_OIDC_SECRET:-none}"',
+            "redirect_url": '"https://box.example/auth/callback"',
+        },
+    ),
+    TemplateSection("team.proxy", ProxyConfig, {"secret": '"${TOOLGLOT_PROXY_SECRET:-none}"'}),
     TemplateSection(
         "record",
         RecordConfig,
@@ -188,7 +216,7 @@ SECTIONS = (
 
 
 def template() -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join([HEAD, *("\n".join([*_section(section), ""]) for section in SECTIONS)])
 
 
@@ -215,5 +243,5 @@ def _prose(text: str) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """A default; what is a string, a number or a truth in JSON is one in TOML too."""
+    """Format a default. JSON strings, numbers and booleans are also valid TOML."""
     return json.encode_text(value)

@@ -1,7 +1,7 @@
 """Find the positions of the keys of a TOML document, which the standard library's parser does not report.
 
-It reads text that `tomllib` has accepted, so nothing is checked again: it follows keys, skips values, and looks into
-arrays and inline tables.
+It reads text that `tomllib` has accepted, so it does not validate again. It follows keys, skips values, and descends
+into arrays and inline tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def find_positions(text: str) -> dict[Path, tuple[int, int]]:
-    """The line and column of every key and of every element of an array."""
+    """Return the line and column of every key and of every array element."""
     return _Finder(text).find()
 
 
@@ -30,7 +30,7 @@ class _Finder:
         self.at = 0
         self.found: dict[Path, tuple[int, int]] = {}
         self.tables: dict[Path, int] = {}
-        """How many elements an array of tables has so far."""
+        """Number of elements so far of each array of tables."""
         self._line = 1
         self._line_start = 0
         self._counted = 0
@@ -61,7 +61,7 @@ class _Finder:
         self.found.setdefault(path, (self._line, self.at - self._line_start + 1))
 
     def _key(self, path: Path) -> Path:
-        """A dotted key below this path."""
+        """Read a dotted key below this path."""
         while True:
             self._skip(_SPACE)
             start = self.at
@@ -77,7 +77,7 @@ class _Finder:
             self.at += 1
 
     def _inside(self, path: Path) -> Path:
-        """A key that names an array of tables means its last element."""
+        """Resolve a key inside an array of tables, which refers to the last element."""
         return (*path, self.tables[path] - 1) if path in self.tables else path
 
     def _header(self) -> Path:

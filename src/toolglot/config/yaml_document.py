@@ -75,7 +75,7 @@ class _Reader:
         try:
             return self.loader.construct_object(node)
         except ValueError:  # an invalid date, a number of thousands of digits
-            raise ConfigError([_problem(self.file, node.start_mark, "not YAML: no such value", path)]) from None
+            raise ConfigError([_problem(self.file, node.start_mark, "not YAML: invalid value", path)]) from None
 
     def _mark(self, path: Path, node: Any) -> None:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))

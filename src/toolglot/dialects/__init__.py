@@ -22,7 +22,7 @@ AnyDialect: TypeAlias = Dialect | DialectName | str
 _BUILT_IN: tuple[str, ...] = get_args(DialectName)
 
 DEFAULT = "openai_chat"
-"""The dialect that most servers and files use: the default if none is named."""
+"""The dialect of most servers and files, which is the default if none is named."""
 STORED = "openai_responses"
 """The API whose responses and conversations the gateway can store for its clients."""
 RICHEST = "anthropic"
@@ -30,11 +30,11 @@ RICHEST = "anthropic"
 
 
 class Dialects(Mapping[str, Dialect]):
-    """The dialects by their names. Each is imported when it is first asked for: most exchanges are between two."""
+    """The dialects by their names. Each is imported on first access, because most exchanges need only two."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, Dialect] = {}
-        """Those that have been asked for."""
+        """The loaded dialects."""
 
     @cached_property
     def manifests(self) -> Mapping[str, Manifest]:
@@ -52,7 +52,7 @@ class Dialects(Mapping[str, Dialect]):
         return {name: load(f"{__name__}.{name}:MANIFEST") for name in _BUILT_IN}
 
     def manifest(self, name: str) -> Manifest | None:
-        """That of one dialect. Installed packages are looked at only for names that are not known otherwise."""
+        """Return the manifest of one dialect. Installed packages are searched only for unknown names."""
         return self._built_in.get(name) or self.manifests.get(name)
 
     def __getitem__(self, name: str) -> Dialect:
@@ -80,7 +80,7 @@ T = TypeVar("T")
 
 
 class ByDialect(Mapping[str, T]):
-    """A fact of each manifest, by the dialect's name, where there is one. Nothing is looked up before it is needed."""
+    """A mapping from dialect names to a fact in their manifests, for those that have it. It is built on first use."""
 
     def __init__(self, fact: Callable[[Manifest], T]) -> None:
         self._fact = fact

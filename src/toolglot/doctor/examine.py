@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which things fail: the machine, the configuration, the upstreams."""
+"""The whole examination, in the usual order of failures: the machine, the configuration, the upstreams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from toolglot.upstream.tool_mode import PROBE_TTL
 from toolglot.upstream.vendors import VENDORS, WINDOW_SETTINGS
 
 MAX_PROBED = 3
-"""Models of one upstream to probe if none are named."""
+"""Maximum models of one upstream to probe if none are named."""
 
 
 class ExaminationPlan(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class ExaminationPlan(Struct, frozen=True, kw_only=True):
 
 
 async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
-    """Yield findings as they are made."""
+    """Yield findings as they arise."""
     for finding in (
         *machine.check_python(),
         *machine.check_tracing(environ),
@@ -66,7 +66,7 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
         for problem in error.problems:
             yield fail("config", str(problem), "`toolglot config schema` lists all fields")
         return
-    yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: using the defaults")
+    yield ok("config", "valid", str(file)) if file is not None else ok("config", "no file: using the defaults")
     for note in notes:
         yield warn("config", note)
     for finding in (*machine.check_port(config.server, is_toolglot), *machine.check_store(config, environ)):
@@ -136,7 +136,7 @@ async def _find_usable_models(
 
 
 def _configuration_findings(assembled: Assembled) -> list[Finding]:
-    """Return what was discovered without configuration, and the state of all keys."""
+    """Return findings on discovery without a configuration, and on all keys."""
     found = [
         _discovery_finding(line)
         for line in assembled.told
@@ -216,7 +216,7 @@ def _choose_models(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tupl
 async def save_verdicts(
     probed: Sequence[ProbeResult], config: StoreConfig, environ: Mapping[str, str]
 ) -> list[Finding]:
-    """Nothing is saved for vendors whose models all take tools, nor if the store keeps nothing."""
+    """Save the probe results. Vendors whose models all accept tools need none, and some stores keep nothing."""
     now = time()
     verdicts = [
         ToolVerdict(

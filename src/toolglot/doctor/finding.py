@@ -10,18 +10,19 @@ Status = Literal["ok", "warn", "fail"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """`warn`: it works, but not as one may expect. `fail`: something will not work. It never contains a key."""
+    """A result of `toolglot doctor`. `warn`: it works, but perhaps not as expected. `fail`: something will not work. A
+    finding never contains a key."""
 
     status: Status
     check: str
-    """What was checked: `config`, `port`, `upstream` …"""
+    """The check: `config`, `port`, `upstream` …"""
     subject: str = ""
-    """Which one of them."""
+    """The checked item, for example the upstream's name."""
     what: str
     advice: str | None = None
-    """What to do about it."""
+    """How to fix the problem."""
     command: tuple[str, ...] | None = None
-    """The command that uses what was found."""
+    """A command that uses the result."""
 
 
 def ok(check: str, what: str, subject: str = "") -> Finding:

@@ -1,7 +1,7 @@
 """Find the coding agents that `toolglot launch` supports, and check that they start.
 
-A program on the path may still be broken: a partial update, a missing interpreter, a Node.js that is too old. So each
-one is asked for its version. This needs no network and no account.
+A program on the path may still be broken: a partial update, a missing interpreter, a Node.js version that is too old.
+So each one runs with `--version`, which needs no network and no account.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolglot.doctor.finding import Finding, ok, warn
 from toolglot.export.visible_text import one_line
 
 VERSION_TIMEOUT = 10.0
-"""Seconds for `--version`: a cold start of a Node.js program on a slow disk takes some."""
+"""Seconds for `--version`: a cold start of a Node.js program on a slow disk takes a few."""
 MAX_REASON_CHARS = 200
 
 
@@ -53,7 +53,7 @@ def _agent_finding(agent: Agent, where: str, check: VersionCheck) -> Finding:
 async def check_version(
     agent: Agent, program: str, environ: Mapping[str, str], timeout: float = VERSION_TIMEOUT
 ) -> VersionCheck:
-    """Run `program --version`. It gets no input, and is ended with its children after the timeout."""
+    """Run `program --version`. It gets no input. After the timeout, it is terminated with its children."""
     again = f"install it again: {agent.install}"
     try:
         process = await asyncio.create_subprocess_exec(

@@ -34,7 +34,7 @@ def check_python() -> list[Finding]:
 
 
 def check_tracing(environ: Mapping[str, str]) -> list[Finding]:
-    """Reported only if the environment asks for traces."""
+    """Check the export of traces, if the environment enables it."""
     if tracing.find_exporter(environ) is None:
         return []
     if find_spec("opentelemetry") is None:
@@ -44,7 +44,7 @@ def check_tracing(environ: Mapping[str, str]) -> list[Finding]:
 
 
 def check_port(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[Finding]:
-    """Check that it may serve there, and that the port is free."""
+    """Check that the gateway may serve at this address and that the port is free."""
     subject = f"{server.host}:{server.port}"
     try:
         check_bind(server)
@@ -73,7 +73,7 @@ def _port_in_use(server: ServerConfig, error: OSError, subject: str, is_toolglot
 
 
 def check_store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
-    """Check that responses can be stored, without creating the file: a gateway does that when it starts."""
+    """Check that responses can be stored, without creating the file, which a gateway does when it starts."""
     path = config.store.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
     if path == MEMORY:
         return [ok("store", "in memory: stored responses are lost when the gateway exits", path)]
@@ -129,6 +129,6 @@ def check_key(name: str, upstream: UpstreamConfig) -> Finding:
 
 
 def largest_agent(path: str | None) -> Agent | None:
-    """The installed agent with the largest first request."""
+    """Return the installed agent with the largest first request."""
     found = [agent for agent in AGENTS.values() if agent.first_request and shutil.which(agent.command, path=path)]
     return max(found, key=lambda agent: agent.first_request or 0, default=None)

@@ -1,5 +1,6 @@
-"""Check one model before it is used: does its upstream answer, accept the key and have the model, and how large is its
-context window? Only free requests are sent; one of them may load the model."""
+"""Check one model before use: its upstream answers, accepts the key and has the model, and its context window is large
+enough. Only free requests are sent; one of them may load the model.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ _SNAPSHOT = re.compile(r"(?:[-@](?:[0-9]{3,8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|preview
 CHECK_TIMEOUT = Timeouts(connect=5.0, first_byte=5.0, idle=5.0)
 LOCAL_NAMES = frozenset(vendor.name for vendor in LOCAL_SERVERS)
 SUGGESTED_WINDOW = 32_768
-"""Tokens."""
+"""Suggested context window in tokens."""
 MAX_LISTED = 8
-"""Models to name if none is similar to the wrong one."""
+"""Maximum models to name if none is similar to the wrong one."""
 
 
 class ModelCheck(Struct, frozen=True, kw_only=True):
@@ -41,10 +42,10 @@ class ModelCheck(Struct, frozen=True, kw_only=True):
     """Why a request for this model goes to this upstream."""
     is_demo: bool
     is_substitute: bool
-    """The upstream's default model answers, because no rule knows this name."""
+    """True if the upstream's default model answers, because no rule knows this name."""
     context_window: int | None
     window_advice: str | None
-    """How to serve the model with a larger window."""
+    """Advice on serving the model with a larger window."""
     findings: tuple[Finding, ...]
 
 
@@ -96,7 +97,7 @@ async def check_window(
 def _describe_window_setting(
     upstream: Upstream, vendor: str | None, model: str, served: ServedWindow | None
 ) -> str | None:
-    """How a user of this vendor's server gets a window that suits coding agents; None if it is not known."""
+    """Describe how to get a window for coding agents on this vendor's server; None if unknown."""
     row = VENDORS.get(vendor or "")
     setting = (served and served.setting) or (row and row.window_setting)
     if not setting:
@@ -122,8 +123,8 @@ def _missing_model(target: Target, result: UpstreamCheck, *, is_local: bool) -> 
 
 
 def is_listed(model: str, listed: Collection[str]) -> bool:
-    """Whether a list has this model, under its name or under one that servers accept in its place: lists name dated
-    snapshots (`m-20260101`) and tags (`m:latest`) where users write `m` or `m-latest`."""
+    """Return whether a list has this model, under its name or an equivalent one: lists name dated snapshots
+    (`m-20260101`) and tags (`m:latest`) where users write `m` or `m-latest`."""
     base, _, variant = model.rpartition(":")  # OpenRouter and Hugging Face: `model:nitro`, `model:cerebras`
     if model in listed or f"{model}:latest" in listed or (variant and base in listed):
         return True

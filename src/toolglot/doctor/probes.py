@@ -1,4 +1,4 @@
-"""Find out what a model can do by asking it: does it answer, stream, call tools, in parallel, and see images?
+"""Probe what a model can do: answer, stream, call tools, call several in parallel, and see images.
 
 Each probe is one or two small requests in the upstream's own dialect. They cost a few hundred tokens per model. A model
 that does not call tools natively is asked for calls as text, in the format that `auto` would choose for it.
@@ -65,7 +65,7 @@ class ProbedModel(Struct, frozen=True):
     target: Target
     vendor: str | None = None
     text_calls: TextCalls | None = None
-    """How its calls are written as text, if they are."""
+    """The text format of its calls, if they are text."""
 
     @property
     def title(self) -> str:
@@ -81,7 +81,7 @@ class ProbeError(Exception):
 
 
 class ProbeResult(Struct, frozen=True):
-    """The result of probing a model: `tools` is what to remember, None if it is unclear."""
+    """The result of probing a model. `tools` is the verdict to store; None if it is unclear."""
 
     model: ProbedModel
     findings: tuple[Finding, ...]
@@ -185,7 +185,7 @@ def _wrong_arguments(call: ToolCall) -> str | None:
 
 
 def _no_call_finding(model: ProbedModel) -> Finding:
-    """The answer contains the tool's name, but no call."""
+    """Describe an answer that contains the tool's name, but no call."""
     if model.text_calls is not None:
         return warn("tools", "it names the tool, but not in the requested format", _tool_advice(model), model.title)
     ways = [_tool_advice(model), None if model.target.rescue else RESCUE_ADVICE]
@@ -193,8 +193,9 @@ def _no_call_finding(model: ProbedModel) -> Finding:
 
 
 def _tool_advice(model: ProbedModel) -> str | None:
-    """Return advice for a missing call: about the format if calls are text, else about the server. With `auto` a model
-    without native calls is asked for text next, which gives its own advice."""
+    """Return advice for a missing call: on the format if calls are text, otherwise on the server. With `auto`, a model
+    without native calls is probed with text next, which gives its own advice.
+    """
     if model.text_calls is not None:
         return _other_format_advice(model.text_calls.format)
     own = TOOL_ADVICE.get(model.vendor or "")
@@ -216,7 +217,7 @@ def _join_advice(*ways: str | None) -> str | None:
 
 
 async def probe_text_tools(model: ProbedModel) -> Finding:
-    """Same as `probe_tools`, for a model whose calls are text."""
+    """Probe the tools as `probe_tools` does, for a model whose calls are text."""
     assert model.text_calls is not None
     name = model.text_calls.format
     try:
@@ -245,7 +246,7 @@ async def probe_images(model: ProbedModel) -> Finding:
 
 
 def make_png(size: int, colour: tuple[int, int, int]) -> bytes:
-    """Return a square in one color."""
+    """Return a PNG of a square in one color."""
 
     def part(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -261,7 +262,7 @@ PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
     "answers": (probe_answer, fail, "check the model's name and the key's access to it"),
     "streams": (probe_stream, fail, "agents need streaming: choose another server or model"),
     "tools": (probe_tools, fail, ""),
-    "parallel": (probe_parallel_calls, warn, "calls come one by one"),
+    "parallel": (probe_parallel_calls, warn, "calls arrive one at a time"),
     "images": (probe_images, warn, "requests with images fail: route them to another model"),
 }
 """Each with the severity of a failure, and advice. The others run only if the first one succeeds."""
@@ -293,7 +294,7 @@ async def probe_model(model: ProbedModel) -> ProbeResult:
 
 
 def _initial_text_calls(model: ProbedModel) -> TextCalls | None:
-    """With `auto`, native tools are tried first."""
+    """Return the initial mode of tool calls. With `auto`, native tools are tried first."""
     configured = text_calls_for(model.upstream, model.target)
     return None if configured is not None and configured.rescue else configured
 

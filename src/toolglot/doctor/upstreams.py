@@ -25,7 +25,7 @@ from toolglot.upstream.vendors import VENDORS
 
 CHECK_TIMEOUT = Timeouts(connect=5.0, first_byte=15.0, idle=15.0)
 MAX_SHOWN_CHARS = 200
-"""Characters of an upstream's message to show."""
+"""Maximum characters of an upstream's message to show."""
 
 NOT_FOUND = {
     "pool": "try again: other requests are still running",
@@ -42,7 +42,7 @@ class UpstreamCheck(Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     listed: tuple[ModelInfo, ...] | None = None
-    """None if it has no list, or gave none."""
+    """None if it has no list or returned none."""
     timed_out: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Find the conversations among recorded exchanges: each turn of one repeats what came before."""
+"""Find the conversations among recorded exchanges. Each turn of a conversation repeats the earlier ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class ExchangeTrail(NamedTuple):
     number: int
     name: str
     asked: tuple[bytes, ...]
-    """Of what the client sent."""
+    """Hashes of the client's messages."""
     marks: tuple[bytes, ...]
-    """Of that and the answer."""
+    """Hashes of the client's messages and the answer."""
     system: bytes
-    """Of the instructions, which `marks` omit: they may change between turns."""
+    """Hash of the instructions. `marks` omit them because they may change between turns."""
     whole: bytes
-    """Of everything."""
+    """Hash of everything."""
 
 
 def last_exchanges(trails: Iterable[ExchangeTrail]) -> tuple[str, ...]:
@@ -42,9 +42,9 @@ def last_exchanges(trails: Iterable[ExchangeTrail]) -> tuple[str, ...]:
 def _is_continued(
     trail: ExchangeTrail, beginnings: dict[bytes, dict[bytes, int]], told: set[tuple[bytes, bytes]]
 ) -> bool:
-    """Tell whether a longer conversation contains this exchange as a turn. `beginnings` has, for each prefix, the
-    lengths of the conversations with it, by their instructions. With other instructions it counts if it has the answer
-    too, and this turn of its own is not among the exchanges."""
+    """Return whether a longer conversation contains this exchange as a turn. `beginnings` has, for each prefix, the
+    lengths of the conversations with it, by their instructions. A conversation with other instructions counts only if
+    it has the answer too and does not have its own exchange for this turn."""
     asked = _hash_sequence(trail.asked)
     if beginnings.get(asked, {}).get(trail.system, 0) > len(trail.marks):
         return True

@@ -1,7 +1,7 @@
 """Render a conversation as one self-contained HTML page: no script, no network, no active content from a message.
 
-All message text is escaped; its Markdown is rendered by `markdown_html`. Images in the conversation itself are shown;
-an address is shown and not fetched.
+All message text is escaped; its Markdown is rendered by `markdown_html`. The page shows images in the conversation
+itself. It shows addresses of other images without fetching them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _FOLDED_ROLES = {"system", "developer"}
 _INJECTED = re.compile(r"\s*<")
-"""Texts that an agent puts before the user's own, such as `<system-reminder>`."""
+"""Texts that an agent puts before the user's own, for example `<system-reminder>`."""
 
 
 def render_html(messages: Iterable[Message], title: str | None = None, *, source: str = "") -> Iterator[str]:
@@ -120,7 +120,7 @@ def _section(role: str, parts: Iterator[PagePart]) -> Iterator[str]:
 
 
 def can_show_image(media: Media) -> bool:
-    """Tell whether the page can show it."""
+    """Return whether the page can show it."""
     source = media.source
     fits = media.kind == "image" and source.kind == "base64" and source.media_type in IMAGE_TYPES
     return fits and _BASE64.fullmatch(source.data) is not None

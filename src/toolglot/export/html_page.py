@@ -1,4 +1,4 @@
-"""The frame of every HTML page: one file, no script, no network, and the look that all pages share.
+"""The frame of every HTML page: one file, no script, no network, and the shared style.
 
 All text is escaped. In addition, the page's content security policy allows only this style, by its hash, and images
 inside the page.
@@ -52,7 +52,8 @@ img { display: block; max-width: 100%; height: auto; border-radius: 8px; }
 """
 
 LAYOUT_CHARS = 100_000
-"""Characters after which a long text gets a place for a line break. Chromium cannot break a word of some millions."""
+"""Characters after which a long text gets a possible line break. Chromium cannot break words of millions of characters.
+"""
 PAGE_FOOT = "</body>\n</html>\n"
 
 
@@ -75,11 +76,11 @@ def page_head(title: str, own_style: str) -> str:
 
 
 def escape_html(text: str) -> str:
-    """Escape text. Control characters and characters that change the text direction are made visible."""
+    """Escape text. Control characters and characters that change the text direction become visible escapes."""
     return escape(make_visible(text))
 
 
 def preformat(text: str, attributes: str = "", lead: str = "") -> str:
-    """Return text as it is, in a `pre` element; `lead` is HTML before it."""
+    """Return the escaped text in a `pre` element; `lead` is HTML before it."""
     pieces = (escape_html(text[at : at + LAYOUT_CHARS]) for at in range(0, len(text), LAYOUT_CHARS))
     return f"<pre{attributes}>{lead}{'<wbr>'.join(pieces)}</pre>"

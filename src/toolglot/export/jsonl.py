@@ -57,8 +57,9 @@ AFTER_NAMES: tuple[RequestPass, ...] = (
     turns.group,
     refused.fit,
 )
-"""The passes that concern a history. A call without a result is left as it is: nothing is invented for it, as would be
-necessary for a model."""
+"""The passes that apply to a history. A call without a result stays unchanged: no result is invented for it, unlike in
+a request to a model.
+"""
 
 MAX_PIECE = 5_000
 """Maximum messages that are processed together."""
@@ -102,8 +103,9 @@ class _JsonlWriter:
         self._later = change_capabilities(self._first, starts_with_user=False, needs_message=False)
 
     def _own_fields(self) -> Native:
-        """Return the fields of a request in the dialect itself: encoders use them to tell whether the history is their
-        own."""
+        """Return the fields of a request in the dialect itself. Encoders use them to detect that the history is their
+        own.
+        """
         empty = self._target.decode_request(json.encode({self._target.request.history_key: []}))
         return empty.native
 
@@ -176,7 +178,7 @@ def _report_function(receipt: Receipt) -> ReportLoss:
 
 
 def _limit_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return all of them, for a dialect that has no other form."""
+    """Return all messages, for a dialect whose history is one document."""
     found = tuple(islice(messages, MAX_DOCUMENT_MESSAGES + 1))
     if len(found) > MAX_DOCUMENT_MESSAGES:
         raise DecodeError("$", TOO_LONG)
@@ -201,8 +203,9 @@ def _encode_line(value: object) -> bytes:
 
 
 def split_history(messages: Iterable[Message]) -> Iterator[tuple[Message, ...]]:
-    """Split a conversation into pieces that can be processed alone: between them no turn is split, and no call waits
-    for its result, unless the user has continued without it."""
+    """Split a conversation into pieces that can be processed alone: between them no turn is split, and no call is
+    separated from its result, unless the user has continued without it.
+    """
     piece: list[Message] = []
     waiting: set[str] = set()
     for message in messages:
@@ -259,7 +262,7 @@ def read_messages(line: bytes, number: int, dialect: Dialect) -> tuple[Message, 
 
 
 def is_system_line(line: bytes, dialect: Dialect) -> bool:
-    """Tell whether this is a line of system text that is separate from the messages."""
+    """Return whether this is a line of system text that is separate from the messages."""
     key = dialect.request.system_key
     if key is None or len(line) > json.MAX_DOCUMENT_BYTES or not line.lstrip().startswith(b'{"%b"' % key.encode()):
         return False

@@ -1,4 +1,4 @@
-"""Receipt lines of a long conversation: each is reported once and none is kept."""
+"""Receipt lines of a long conversation. Each is reported once and not stored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOBODY = Capabilities()
 def watch_losses(
     messages: Iterable[Message], dialect: str, tell: ReportLoss, *, left_out: Callable[[Media], str | None]
 ) -> Iterator[Message]:
-    """Yield the messages unchanged. `left_out` is why the page does not show media; None if it does."""
+    """Yield the messages unchanged. `left_out` gives the reason why media is not shown; None if it is."""
     own = DIALECTS[dialect].can if dialect in DIALECTS else _NOBODY
     for number, message in enumerate(messages):
         receipt = Receipt()

@@ -36,8 +36,9 @@ _PUNCTUATION = re.compile(r"([\\`*_\[\]<>&#!|~])")
 
 
 def render_markdown(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield the page, piece by piece. Adjacent messages of one role are one section: some APIs have one for each
-    call."""
+    """Yield the page, piece by piece. Adjacent messages of one role share a section, because some APIs have a message
+    for each call.
+    """
     parts = PageParts()
     begun = False
     for role, group in groupby(messages, key=attrgetter("role")):
@@ -108,7 +109,7 @@ def fence_text(text: str, language: str = "") -> str:
 
 
 def is_safe_markdown(text: str) -> bool:
-    """Tell whether this Markdown does not affect what follows, and cannot be taken for the page's own marks."""
+    """Return whether this Markdown cannot affect the following text and does not look like the page's own marks."""
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.fullmatch(line)
@@ -116,7 +117,7 @@ def is_safe_markdown(text: str) -> bool:
             if mark and mark[2][0] == fence[0] and len(mark[2]) >= len(fence) and not mark[3].strip():
                 fence = ""
         elif mark and len(mark[1]) < 2 and not (mark[2][0] == "`" and "`" in mark[3]):
-            # Indented further, it may be in a list item, and end with it.
+            # With more indentation, it may belong to a list item, and end with it.
             fence = mark[2]
         elif "```" in line or "~~~" in line or _is_unsafe_line(line):
             return False

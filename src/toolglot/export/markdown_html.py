@@ -1,8 +1,7 @@
-"""Render Markdown as HTML that cannot act: a subset, every other mark stays text.
-
-The subset is what models write: paragraphs, headings, lists, quotations, tables, fenced code, and the marks within a
-line. HTML is text. Links keep only addresses with a safe scheme. Line breaks and spaces are kept, because much of a
-conversation is not Markdown. Time is linear: each line is read once, and a mark within a line must close soon.
+"""Render a subset of Markdown as inert HTML; all other markup stays text. The subset is what models write: paragraphs,
+headings, lists, quotations, tables, fenced code, and the marks within a line. HTML is text. Links keep only addresses
+with a safe scheme. Line breaks and spaces are kept, because much of a conversation is not Markdown. Time is linear:
+each line is read once, and markup within a line must close within a limit.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from toolglot.markdown_parser import (
 )
 
 MAX_MARKDOWN_CHARS = 128 * 1024
-"""Longer texts are shown as they are."""
+"""Longer texts are shown without rendering."""
 MAX_DEPTH = 6
 """Lists in lists and quotations in quotations; deeper ones are flat."""
 ELEMENTS = {"bold": "strong", "italic": "em", "strike": "del", "code": "code", "link": "a"}
@@ -43,7 +42,7 @@ def render_markdown_html(text: str) -> str:
 
 
 def is_safe_address(address: str) -> bool:
-    """Tell whether a link may lead there: on the web, or to a mail program."""
+    """Return whether a link may lead there: on the web, or to a mail program."""
     return _SAFE_ADDRESS.fullmatch(address) is not None
 
 

@@ -28,11 +28,11 @@ PartKind = Literal["text", "refusal", "reasoning", "call", "result", "error", "m
 
 ROLES = {"system": "System", "developer": "Developer", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 MAX_CALL_NAMES = 10_000
-"""Number of latest calls whose names are remembered for their results."""
+"""Maximum number of latest calls whose names are remembered for their results."""
 
 
 class PagePart(Struct, frozen=True, kw_only=True):
-    """`label` is shown above it, in brackets; `is_code`: its text is for machines."""
+    """A part of the page. `label` is shown above the part, in brackets. `is_code`: the text is for machines."""
 
     kind: PartKind
     label: str = ""
@@ -44,7 +44,7 @@ class PagePart(Struct, frozen=True, kw_only=True):
 
 
 class PageParts:
-    """The parts of a conversation's messages. Results are named after their calls, which come first."""
+    """The parts of a conversation's messages. A result gets the name of its call, which comes first."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -107,7 +107,7 @@ def role_title(role: str) -> str:
 
 
 def media_size(media: Media) -> int:
-    """Bytes of data in the conversation itself."""
+    """Return the bytes of media data in the conversation itself."""
     data = media.source.data
     return len(data) * 3 // 4 - data[-2:].count("=") if media.source.kind == "base64" else len(data)
 

@@ -28,15 +28,15 @@ from toolglot.recordings.volatile_text import normalize_volatile
 from toolglot.wire import json
 
 MAX_RECOGNITION_BYTES = 1024 * 1024
-"""Bytes of lines to read in search of a mark of their dialect."""
+"""Maximum bytes of lines to read in search of a mark of their dialect."""
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Bytes that no JSON document contains, and every protobuf request does: the tags and lengths of its members."""
 _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r")
-"""How JSON begins and such a request does not: both may begin with a line feed."""
+"""First bytes of JSON, which such a request cannot have. Both may begin with a line feed."""
 EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
 _INSTRUCTION_ROLES = ("system", "developer")
 MAX_FIRST_WORDS = 400
-"""Characters to keep of each conversation."""
+"""Maximum characters to keep of each conversation."""
 SERVER_STATE_MEMBERS = ("previous_response_id", "conversation")
 """Members of a request that say that the server keeps the earlier conversation."""
 
@@ -51,15 +51,16 @@ class ConversationSummary(Struct, frozen=True):
 
 
 class SourceConversation(Struct, kw_only=True):
-    """`messages` are read while they are iterated, so they can be iterated once. `lines` describe what is missing."""
+    """A conversation from a source. `messages` are read during iteration, so they can be iterated only once. `lines`
+    describe the missing parts."""
 
     dialect: str
     messages: Iterable[Message]
     lines: list[ReceiptLine] = []
     name: str = ""
-    """Of recordings: its last exchange."""
+    """Name of the last exchange; empty unless the source is a recording."""
     all: tuple[str, ...] = ()
-    """The last exchanges of all conversations among them, in chronological order. A branch is a conversation."""
+    """The last exchanges of all conversations among them, in chronological order. A branch counts as a conversation."""
     about: Mapping[str, ConversationSummary] = {}
     """Summaries of the conversations by their last exchange."""
 
@@ -119,7 +120,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def is_recording(line: bytes) -> bool:
-    """Tell whether this is the first line of a recorded exchange."""
+    """Return whether this is the first line of a recorded exchange."""
     value = json.decode_frame(line)
     return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
 
@@ -154,7 +155,7 @@ def _read_document(data: bytes, dialect: str | None) -> SourceConversation:
 
 
 def _dialect_unknown(*first: Any) -> str:
-    """Return the error or default for messages without marks of a dialect; these are the first ones."""
+    """Return the error or default for messages without marks of a dialect. `messages` are the first ones."""
     if not all(isinstance(message, dict) and "role" in message for message in first):
         raise DecodeError("$", f"this is not a conversation in any known dialect; {EXPECTED}")
     return UNMARKED
@@ -277,14 +278,14 @@ class _RecordedTurns(Struct, kw_only=True):
     system: bytes = b""
     """A hash of the instructions, without dates and the like."""
     whole: bytes = b""
-    """A hash of everything, including what the others omit."""
+    """A hash of everything, including the parts that the others omit."""
     size: int = 0
-    """Characters of that."""
+    """Characters of the hashed content."""
     lines: list[ReceiptLine]
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Of two with the same content, the richer one is used."""
+        """Orders recordings with the same content by richness."""
         return len(self.marks), self.size
 
 
@@ -301,7 +302,7 @@ def _read_turns(recording: Recording, answered: dict[str, tuple[Message, ...]]) 
         messages, lines = (*answered[before], *_without_instructions(messages)), []
     answer = read_answer(recording, client, asked)
     if answer.missing is not None:
-        lines.append(Loss("answer", "the answer is not whole" if answer.response else "no answer", answer.missing))
+        lines.append(Loss("answer", "the answer is incomplete" if answer.response else "no answer", answer.missing))
     marks = tuple(_content_hashes(messages))
     if answer.response is not None:
         messages = (*messages, Message(role="assistant", content=answer.response.content))
@@ -340,7 +341,7 @@ def _hash_all(messages: Iterable[Message]) -> tuple[bytes, int]:
 
 
 def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
-    """Yield what a request adds to a conversation that its server keeps, whose instructions are at its beginning."""
+    """Yield the messages that a request adds to a conversation that its server stores, without the instructions."""
     return (message for message in messages if "$from" not in native_of(message, STORED))
 
 

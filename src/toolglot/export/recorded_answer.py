@@ -17,7 +17,8 @@ UNFINISHED_ANSWER = Stop("other")
 
 
 class RecordedAnswer(Struct, frozen=True):
-    """`response` is None if nothing was said; `missing` explains what is missing."""
+    """The answer in a recording. `response` is None if the answer has no content. `missing` describes the missing
+    parts."""
 
     response: Response | None = None
     missing: str | None = None
@@ -48,7 +49,7 @@ def _read_stream(recording: Recording, client: Dialect) -> RecordedAnswer:
 
 
 def _fold_events(events: Iterable[Event], why: str | None) -> RecordedAnswer:
-    """Fold the events of a stream; an open block is cut there."""
+    """Fold the events of a stream. An open block is cut off."""
     fold = Fold()
     still_open: list[int] = []
     missing: str | None = None
@@ -76,5 +77,5 @@ def _missing_reason(recording: Recording) -> str | None:
     if end.cut is not None:
         return f"the recording is cut: {end.cut}"
     if end.cancelled:
-        return "the client went away"
+        return "the client disconnected"
     return end.message or end.error

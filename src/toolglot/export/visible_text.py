@@ -1,4 +1,4 @@
-"""Make visible what would control a terminal, or hide, in texts of models and tools on a page."""
+"""Make control characters and hidden characters visible in texts of models and tools on a page."""
 
 from __future__ import annotations
 

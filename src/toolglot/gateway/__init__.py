@@ -1,1 +1,1 @@
-"""Answers a request: the flow decides what happens next, the driver does it, and features wrap them."""
+"""Answer a request: the flow decides the next step, the driver performs it, and features wrap the flow."""

@@ -82,7 +82,7 @@ class CallbackAdmission:
         return found
 
     def _is_open(self) -> bool:
-        """Whether requests are accepted. Checked for the head and again for the body, since much may happen in
+        """Return whether requests are accepted. Checked for the head and again for the body, since much may happen in
         between."""
         service = self.service
         config = service.gateway.config
@@ -106,7 +106,7 @@ class CallbackAdmission:
         return head
 
     def _is_valid(self, caller: Caller) -> bool:
-        """Whether the caller's key is still as it was when the head was parsed."""
+        """Return whether the caller's key has not changed since the head was parsed."""
         if caller.account is None:
             return True
         keys = self.service.keys

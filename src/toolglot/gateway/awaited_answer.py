@@ -85,7 +85,7 @@ class AwaitedAnswer:
             await self.aclose()
 
     def stop(self, error: ApiError) -> None:
-        """The server shuts down and waits no longer."""
+        """Stop the answer, because the server shuts down and waits no longer."""
         self._driver.stop(error)
 
     async def aclose(self) -> None:

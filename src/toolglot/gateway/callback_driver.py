@@ -73,7 +73,7 @@ class AnswerClient(Protocol):
         ...
 
     def begin(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> None:
-        """Write the head of a streamed answer, at the latest with its first piece."""
+        """Write the head of a streamed answer, with its first piece at the latest."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -97,15 +97,15 @@ class AnswerClient(Protocol):
         ...
 
     def close(self, context: FlowContext, now: float) -> None:
-        """The request has ended. Called once, even if the client has disconnected."""
+        """Handle the end of the request. Called once, even if the client has disconnected."""
         ...
 
     def answered(self, now: float) -> None:
-        """The answer is complete. Called after `close`."""
+        """Handle a complete answer. Called after `close`."""
         ...
 
     def drained(self) -> None:
-        """The rest of the upstream's stream was read or abandoned. Called after the answer was complete."""
+        """Handle the end of the upstream's stream, read or abandoned. Called after the answer is complete."""
         ...
 
 
@@ -325,7 +325,7 @@ class CallbackDriver(Struct, eq=False):
             self._drain.on_end()
 
     def _must_wait(self, turn: int) -> bool:
-        """Whether a reply arrives faster than the client or the flow accepts it."""
+        """Return whether a reply arrives faster than the client or the flow accepts it."""
         is_full = self._client.full or self._is_awaiting
         return is_full and self._turn == turn and not self.response_complete
 
@@ -509,7 +509,7 @@ class CallbackDriver(Struct, eq=False):
     # Time
 
     def tick(self, now: float, keepalive: float) -> None:
-        """Called periodically: report silence to the flow, and end replies that are only drained."""
+        """Report silence to the flow, and end replies that are only drained. Called periodically."""
         if self.response_complete:
             if now - self._touched >= DRAIN_SECONDS:
                 self._cancel()
@@ -582,7 +582,7 @@ class CallbackDriver(Struct, eq=False):
         self._client.answered(now)
 
     def _may_drain(self, result: Result | None) -> bool:
-        """Whether a task may read the rest of its reply to the end."""
+        """Return whether a task may read the rest of its reply to the end."""
         stream = self._context.stream
         return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
 

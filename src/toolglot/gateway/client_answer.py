@@ -48,11 +48,11 @@ class AnswerSource(Protocol):
     """The source of the answer: a model, a loop of model and tools, or the gateway itself."""
 
     def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the answer. `upstream_headers` is None while no upstream has answered."""
+        """Return the headers of the answer. `upstream_headers` is None while no upstream has answered."""
         ...
 
     def note(self, context: FlowContext) -> None:
-        """Write the known facts about the answer into its record and its receipt."""
+        """Write the known facts about the answer to its record and receipt."""
         ...
 
     def close(self) -> None: ...
@@ -65,8 +65,8 @@ class ReadyAnswer:
         self._receipt = Receipt()
 
     def flow(self, received: ReceivedRequest, response: Response) -> Flow:
-        """One JSON document, even for a client that streams: Ollama's servers send one, and Open WebUI accepts no other
-        content type here."""
+        """Answer with one JSON document, even for a client that streams: Ollama's servers send one, and Open WebUI
+        accepts no other content type here."""
         yield from ()
         return WholeAnswer(received.client.encode_response(response, received.request, self._receipt))
 
@@ -96,7 +96,7 @@ class ClientAnswer(Struct, eq=False):
     turn: ResponsesTurn | None = None
 
     def flow(self) -> Flow:
-        """The answer, from its preparation to its end."""
+        """Return the answer, from its preparation to its end."""
         return (yield from (yield from self.prepare()))
 
     def prepare(self) -> Steps[Flow]:
@@ -123,7 +123,7 @@ class ClientAnswer(Struct, eq=False):
             prefix = PrefixHashing(self.gateway.prefixes)
             self.source = targets = RequestTargets(self.gateway, received, tool_modes, replays, states, prefix)
             context.when_sent = targets.hash_prefix
-            flow = answer(context, targets.build(route.targets))
+            flow = answer(context, targets.build(context, route.targets))
             if states.state_store is not None:
                 flow = with_reasoning_state(flow, context, states)
         team, account = self.service.team, self.head.caller.account
@@ -175,7 +175,7 @@ class ClientAnswer(Struct, eq=False):
 
 
 def continue_preparation(steps: Steps[Flow], command: Command) -> Flow:
-    """The flow of an answer whose preparation has to await something."""
+    """Return the flow of an answer whose preparation has to await something."""
     while True:
         outcome = yield command
         try:

@@ -1,4 +1,4 @@
-"""The client's connection, as its request's answer uses it."""
+"""The client's connection, as the answer of a request uses it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Protocol
 class ClientConnection(Protocol):
     loop: asyncio.AbstractEventLoop
     full: bool
-    """Earlier writes are still buffered."""
+    """True if earlier writes are still buffered."""
 
     def put(self, data: bytes) -> None:
         """Write, unless the client has disconnected."""
         ...
 
     def begun(self) -> None:
-        """The answer has begun: the request's head is no longer needed."""
+        """Called when the answer has begun: the request's head is no longer needed."""
         ...
 
     def answered(self, now: float) -> None:
-        """The answer is complete."""
+        """Called when the answer is complete."""
         ...
 
     def greeting(self, status: int = 200) -> bytes:
-        """The status line and the headers that all answers have."""
+        """Return the status line and the headers of all answers."""
         ...

@@ -29,7 +29,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
 
     connection: ClientConnection
     is_awaited: bool = False
-    """Something had to be awaited before the answer could begin."""
+    """True if the answer could not begin without awaiting something."""
     _pending_head: bytes = b""
     """The head of a stream, which is sent with its first piece."""
 
@@ -123,7 +123,7 @@ class ClientRequest(ClientAnswer, kw_only=True):
         return b"%b%b%b%bx-request-id: %b\r\n\r\n" % (self.connection.greeting(), framing, lines, own, identity)
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
-        """The headers of the answer that describe the exchange."""
+        """Return the headers of the answer that describe the exchange."""
         exchange, record = context.exchange, self.record
         if exchange is None or upstream_headers is None or not headers.has_none_for_client(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)

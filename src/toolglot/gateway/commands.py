@@ -2,20 +2,20 @@
 
 A flow is a generator. It yields commands and is resumed, only by `send`, with the outcome:
 
-    bytes         write this to the client (nothing, if empty), then report what happens next
+    bytes         write this to the client (nothing, if empty), then report the next event
     Send          call an upstream           ReplyBegun, then bytes ... END; WholeReply; Failed
     BeginStream   write the head of a streamed answer                    None
-    Write         write this to the client, there is more to do          None
-    Wait          let so many seconds pass                               ELAPSED
+    Write write this to the client and continue          None
+    Wait wait for this number of seconds                               ELAPSED
     Await         run this coroutine function                            Done or Raised
     Offload       run this in a thread                                   Done or Raised
     RELEASE       the rest of the upstream's reply is not needed         None
 
-Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
-continues, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
+Two outcomes may replace the expected one. `Silent`: nothing has happened for a while. The operation continues, and the
+flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
 
-A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
-everything that it starts has to be cancellable at once.
+A flow returns its `Result`. `close` ends it at any yield, when the client has disconnected. A flow cannot await
+anything then, so everything that it starts must be cancellable at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Send(Struct, frozen=True, eq=False):
     limit: int
     """Bytes of an answer."""
     is_streaming: bool
-    """The body is needed as it arrives. Any other body is read to its end first."""
+    """True if the body is needed as it arrives. Otherwise, the body is read to its end first."""
 
 
 class BeginStream(Struct, frozen=True, eq=False):
@@ -110,7 +110,8 @@ class Raised(Struct, frozen=True, eq=False):
 
 
 class Silent(Struct, frozen=True, eq=False):
-    """Nothing was written to the client for `client` seconds, and nothing has happened for `upstream` seconds."""
+    """Reports silence: nothing was written to the client for `client` seconds, and nothing happened for `upstream`
+    seconds."""
 
     client: float
     upstream: float
@@ -142,7 +143,7 @@ class StreamEnd(Struct, frozen=True, eq=False):
 
     data: bytes
     is_cut: bool = False
-    """The upstream broke off: close the client's connection after these bytes."""
+    """True if the upstream broke off: close the client's connection after these bytes."""
     upstream_headers: Mapping[str, str] | None = None
     """Headers of an answer that has not begun yet, because all of it arrived at once."""
 

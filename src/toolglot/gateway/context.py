@@ -45,7 +45,7 @@ def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
 
 
 def shared_context(record: RequestRecord, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
-    """The base context of one client's requests: each request gets a copy."""
+    """Return the base context of one client's requests: each request gets a copy."""
     return FlowContext(
         record=record,
         environment=_environment(asyncio.get_running_loop()),

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, final
 from msgspec import Struct
 
 from toolglot.config.schema import Retries
-from toolglot.errors import ApiError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.errors import ApiError, ErrorKind, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.gateway.commands import (
     END,
     Await,
@@ -52,11 +52,14 @@ TRAILING_SECONDS = 5.0
 and Gemini has none."""
 
 
+Failure: TypeAlias = ApiError | TransportError
+
+
 # Records and protocols of a flow
 
 
 class Stream(Protocol):
-    """`toolglot.streaming.StreamTranslation` is one."""
+    """The stream of a translation, for example `toolglot.streaming.StreamTranslation`."""
 
     @property
     def ended(self) -> bool: ...
@@ -66,7 +69,7 @@ class Stream(Protocol):
     def is_cut(self) -> bool: ...
     @property
     def may_retry(self) -> bool:
-        """Whether `pending_retry` can return anything but None."""
+        """Whether `pending_retry` can return a value other than None."""
         ...
 
     @property
@@ -83,7 +86,7 @@ class Translation(Protocol):
     """One request and its answer, between a client and one target."""
 
     body: bytes
-    """The request as the upstream gets it first."""
+    """The first request for the upstream."""
     size: int
     """Size of the client's request in bytes. A thread processes large ones."""
     transport: Transport
@@ -140,13 +143,31 @@ class Translation(Protocol):
         ...
 
 
+class CallGate(Protocol):
+    """Decides whether a call may be made, and learns from its result: a `Breaker`, or a member of a pool."""
+
+    def enter(self, now: float) -> Ticket | None: ...
+    def may_retry(self, failure: Failure) -> bool: ...
+    def on_stream_start(self, ticket: Ticket) -> None: ...
+    def leave(self, ticket: Ticket) -> None: ...
+    def settle(self, ticket: Ticket, error: Failure | None, now: float) -> object: ...
+
+
 class UpstreamTarget(Struct, frozen=True, eq=False, kw_only=True):
     name: str
-    breaker: Breaker
+    breaker: Breaker | CallGate
     prepare: Callable[[FlowContext], Steps[Translation]]
     retries: Retries = Retries()
     describe: Callable[[ApiError], ApiError] = lambda error: error
     """Convert the upstream's error to the client's."""
+    label: str = ""
+    """Name for errors and logs; empty: `name`."""
+    describe_rest: Callable[[float], ApiError] | None = None
+    """The client's error if no call may be made at this time; None: that of the breaker."""
+    is_next_member: bool = False
+    """Another member of the previous target's pool, not a fallback."""
+    lesser_kinds: frozenset[ErrorKind] = frozenset()
+    """Errors that the client gets only if no other target has another one."""
 
 
 class Environment(Struct, frozen=True, eq=False):
@@ -182,7 +203,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
     when_sent: Callable[[], object] | None = None
     """Work to do while the upstream works."""
     begun: bool = False
-    """The head of a stream was written, so no other answer can replace it."""
+    """True if the head of a stream was written, so no other answer can replace it."""
     prepared: Translation | None = None
     """The translation for the first target, if it is ready."""
     exchange: ExchangeCore | None = None
@@ -221,15 +242,12 @@ class BegunStream(Struct, eq=False):
     held: int
     """Number of upstream bytes that led to no output yet."""
     is_over: bool
-    """The upstream's body is complete."""
+    """True if the upstream's body is complete."""
     ticket: Ticket
 
 
-Failure: TypeAlias = ApiError | TransportError
-
-
 @final
-class Refusal(Struct, frozen=True, eq=False):
+class RefusedCall(Struct, frozen=True, eq=False):
     """A call that this gateway does not make: the client's key has reached a limit."""
 
     error: ApiError
@@ -266,7 +284,9 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
     failed: list[tuple[str, ApiError]] = []
     returned: ApiError | None = None
     try:
-        for number, target in enumerate(targets):
+        number = -1
+        for target in targets:
+            number += not target.is_next_member
             context.record.fallbacks = number
             translation, context.prepared = context.prepared, None
             if translation is None:
@@ -276,7 +296,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
             failure: Failure
             refusal: ApiError | None = None
             if ticket is None:
-                failure = resting_error(target.name, breaker, now())
+                failure = describe_rest(target, now())
             else:
                 try:
                     outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
@@ -292,16 +312,17 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 if type(outcome) is Shutdown:
                     breaker.leave(ticket)
                     return outcome.error
-                if type(outcome) is Refusal:  # it says nothing about the upstream
+                if type(outcome) is RefusedCall:  # it says nothing about the upstream
                     breaker.leave(ticket)
                     failure = refusal = outcome.error
                 else:
                     failure = outcome
                     breaker.settle(ticket, failure, now())
             error = refusal or describe(target, failure)
-            failed.append((target.name, error))
-            # An upstream's cooldown is less informative than another upstream's error.
-            errors.insert(len(errors) if error.code == RESTING else 0, error)
+            failed.append((target.label or target.name, error))
+            # The error of an open breaker is less informative than another upstream's error.
+            is_lesser = error.code == RESTING or error.kind in target.lesser_kinds
+            errors.insert(len(errors) if is_lesser else 0, error)
             if not should_fall_back(failure):
                 break
         returned = errors[0]
@@ -313,19 +334,27 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
 
 
 def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
-    return transport_error(target.name, failure) if isinstance(failure, TransportError) else target.describe(failure)
+    if isinstance(failure, TransportError):
+        return transport_error(target.label or target.name, failure)
+    return target.describe(failure)
+
+
+def describe_rest(target: UpstreamTarget, now: float) -> ApiError:
+    if target.describe_rest is not None:
+        return target.describe_rest(now)
+    assert isinstance(target.breaker, Breaker)
+    return resting_error(target.name, target.breaker, now)
 
 
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
-) -> Steps[WholeAnswer | BegunStream | Failure | Refusal | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
-    remedies."""
+) -> Steps[WholeAnswer | BegunStream | Failure | RefusedCall | Shutdown]:
+    """Call one target with its retries, plus one call with tools as text and a few with remedies."""
     record, body = context.record, translation.body
     attempt, remedies, is_text = 0, 0, False
     while True:
         if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
-            return Refusal(refusal)
+            return RefusedCall(refusal)
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
@@ -362,6 +391,8 @@ def back_off(
     context: FlowContext, target: UpstreamTarget, attempt: int, failure: Failure
 ) -> Steps[Failure | Shutdown | None]:
     """Wait until the same call may be repeated, and return None. Returns the failure if it may not."""
+    if not target.breaker.may_retry(failure):
+        return failure
     environment = context.environment
     wait = retry_delay(target.retries, attempt, failure, environment.random(), environment.wall_clock())
     if wait is None:
@@ -507,7 +538,7 @@ def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps
 
 
 def may_end_large_event(held: int, chunk: bytes) -> bool:
-    """Whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
+    """Return whether this chunk may end an event that is large enough for a thread. Until it ends, an event is only
     collected, which is cheap."""
     return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
 
@@ -518,6 +549,8 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
     target, stream, translation = begun.target, begun.stream, begun.translation
     attempt, body = 0, (yield from ask_again(context, translation, stream))
     while True:
+        if context.admit is not None and (refusal := (yield from context.admit(context))) is not None:
+            return context.fail(refusal), True, None
         attempt += 1
         context.record.count_call(target.name)
         outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)

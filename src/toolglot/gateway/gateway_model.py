@@ -103,7 +103,7 @@ class GatewayModel:
         return isinstance(stream, StreamTranslation) and stream.broken
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the last answer; only those of its receipt while no upstream has answered."""
+        """Return the headers of the last answer; only those of its receipt while no upstream has answered."""
         if self._targets is None or self._context is None:
             return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)
@@ -125,7 +125,7 @@ class GatewayModel:
         context = new_context(self._record, is_streaming=request.stream)
         context.admit = self._admit
         targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
-        flow = answer(context, targets.build(routed))
+        flow = answer(context, targets.build(context, routed))
         if self._states is not None:
             flow = with_reasoning_state(flow, context, self._states)
         self._targets, self._context = targets, context
@@ -168,7 +168,7 @@ class ModelRound(Struct, frozen=True, eq=False):
         return self._collectors[-1].take() if self._collectors else ()
 
     def end(self, result: Result) -> Sequence[Event]:
-        """The last events. Raises `FailedError`."""
+        """Return the last events. Raises `FailedError`."""
         context = self.context
         if isinstance(result, ApiError):
             raise FailedError(result, context.exchange)

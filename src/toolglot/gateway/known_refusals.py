@@ -14,7 +14,7 @@ from toolglot.upstream.tool_mode import REFUSAL_TTL
 
 MAX_MODELS = 1000
 MAX_REFUSALS = 8
-"""Refusals of one model. Their messages differ, and may quote the request."""
+"""Maximum refusals of one model. Their messages differ, and may quote the request."""
 
 
 class KnownRefusals:

@@ -31,7 +31,7 @@ class ModelCatalog:
         self._locks = {upstream.name: asyncio.Lock() for upstream in self._upstreams}
 
     async def models(self) -> list[ModelInfo]:
-        """All models, each under a name that reaches it. The configured ones come first."""
+        """Return all models, each under a name that reaches it. The configured ones come first."""
         found = {name: self._configured(name) for name in self._router.names()}
         lists = await asyncio.gather(*(self._list(upstream) for upstream in self._upstreams))
         for upstream, models in zip(self._upstreams, lists, strict=True):
@@ -72,7 +72,8 @@ class ModelCatalog:
         )
 
     def client_name(self, upstream: Upstream, model: str) -> str:
-        """The model's own name if it reaches this model at this upstream; else with the upstream as a prefix."""
+        """Return the model's own name if it reaches this model at this upstream; otherwise with the upstream as a
+        prefix."""
         target = self._router.claim(model)
         leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)
         return model if leads_there else f"{upstream.name}/{model}"

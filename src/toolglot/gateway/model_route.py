@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolglot.gateway.gateway import Gateway
 
 MOST_MODELS = 64
-"""Routes of one head: clients choose the names of models."""
+"""Maximum routes of one head, because clients choose model names."""
 
 
 class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
@@ -42,14 +42,14 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     withheld: tuple[ReceiptLine, ...]
     """Receipt lines about MCP servers that this key may not use."""
     has_servers: bool
-    """The model's alias attaches MCP servers."""
+    """True if the model's alias attaches MCP servers."""
     find_named_servers: Callable[[Request], ServedRequest] | None
     """Finds the MCP servers that a request names; None if it cannot name any, or if the upstream runs them."""
     answer_without_model: Callable[[Request], Response | None] | None
-    """Answers a request that no model needs to see; None if the upstream understands such requests."""
+    """Answers a request that needs no model; None if the upstream supports such requests."""
 
     def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
-        """Whether MCP servers may take part in the answer."""
+        """Return whether MCP servers may take part in the answer."""
         if self.has_servers or MCP_SERVERS in headers:
             return True
         return self.find_named_servers is not None and bool(self.find_named_servers(request).servers)
@@ -98,7 +98,8 @@ def resolve_allowed(gateway: Gateway, caller: Caller, model: str) -> tuple[Targe
     if caller.account is None:
         return targets
     key, first = caller.account.key, targets[0]
-    if not key.policy.allows_model((model, f"{first.upstream}/{first.model}")):
+    # `first.asked` is the name without what clients add to it (`[1m]`, `models/`, `:latest`).
+    if not key.policy.allows_model((first.asked, f"{first.upstream}/{first.model}")):
         message = f"The key {key.name} may not use the model {model[:MAX_NAME]!r}"
         raise FailedError(ApiError(kind="permission", code="model_not_allowed", param="model", message=message))
     allowed = tuple(target for target in targets if key.policy.allows_upstream(target.upstream))

@@ -1,4 +1,4 @@
-"""Measures how much of a request the upstream already got in an earlier turn: the part that its prompt cache can serve.
+"""Measure how much of a request the upstream already got in an earlier turn: the part that its prompt cache can serve.
 
 Only hashes of a conversation are kept: one for each message of the serialized request, over everything before it,
 starting with the model, the tools and the system text. Two turns with the same hash begin with the same bytes up to
@@ -14,7 +14,7 @@ import asyncio
 import re
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -35,16 +35,19 @@ SAMPLED_PER_SECOND = 100
 """Requests that are measured per second; beyond them one conversation in `SAMPLED_ONE_IN`, which is representative."""
 SAMPLED_ONE_IN = 16
 MAX_PER_SECOND = 200
-"""The limit with sampling: one sampled conversation may be most of the traffic."""
+"""The limit with sampling, because one sampled conversation may cause most of the traffic."""
 MAX_TURNS = 4
-"""Turns of one conversation that are kept."""
+"""Maximum stored turns of one conversation."""
 MAX_HASHES = 400_000
-"""Hashes in all, of eight bytes each."""
+"""Maximum stored hashes, of eight bytes each."""
 MAX_MESSAGES = 10_000
-"""Messages of a conversation that are hashed; later ones are ignored."""
+"""Maximum hashed messages of a conversation; later ones are ignored."""
 
-_ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
-"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string."""
+_ONE_TEXT = re.compile(
+    rb'\[\{"type":"text","text":(?<="content":\[\{"type":"text","text":)("(?:[^"\\]++|\\.)*+")\}\](?=\}\Z)'
+)
+"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string. The expression begins
+with literal bytes, which are found many times faster."""
 _MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
@@ -70,7 +73,7 @@ class PrefixReuse:
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
-        """Whether to measure this request. `said` is the first user message of its conversation."""
+        """Return whether to measure this request. `said` is the first user message of its conversation."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
@@ -155,7 +158,7 @@ class PrefixHashing(msgspec.Struct, eq=False):
         self._task = self._work = self._found = None
 
     async def result(self) -> HashedTurn | None:
-        """The hashes; waits for the thread."""
+        """Return the hashes; waits for the thread."""
         return self.found if self._task is None else await self._task
 
 
@@ -184,7 +187,7 @@ _decode_raw_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @cache
 def _leading_members(system_key: str | None) -> list[str]:
-    """The members that a prompt begins with."""
+    """Return the members that a prompt begins with."""
     return [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
 
 
@@ -198,8 +201,8 @@ def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Deco
 
 
 def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-    """The messages of a request, and the leading members of its prompt."""
-    if not is_large(body):
+    """Return the messages of a request, and the leading members of its prompt."""
+    if len(body) <= LARGE or not is_large(body):
         history, *first = msgspec.structs.astuple(
             _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
         )
@@ -228,14 +231,14 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
 
 
 def _has_breakpoints(body: bytes) -> bool:
-    """Whether the body contains cache breakpoints."""
+    """Return whether the body contains cache breakpoints."""
     if len(body) > PIECE:
         return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
     return _MARKS[0] in body or _MARKS[1] in body
 
 
 def _reduce_part(part: msgspec.Raw, marked: bool) -> tuple[bytes | int, int]:
-    """Reduce a part to something that is quickly hashed. Returns it and the part's size without breakpoints."""
+    """Reduce a part to a form that is fast to hash. Returns it and the part's size without breakpoints."""
     if len(part) <= PIECE:
         raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
         return raw, len(raw)
@@ -255,25 +258,35 @@ def _hash_pieces(current: int, raw: memoryview, size: int) -> tuple[int, int]:
 
 
 def _without_breakpoints(raw: bytes) -> bytes:
-    places = [place for mark in _MARKS if (place := raw.find(mark)) >= 0]
-    if not places:
-        return raw
     kept, start = [], 0
-    for found in _BREAKPOINT.finditer(raw, min(places)):  # the search for a mark alone is many times faster
+    for found in _find_breakpoints(raw):
         kept.append(raw[start : _end_before(raw, found)])
         start = found.end()
     return _ONE_TEXT.sub(rb"\1", b"".join([*kept, raw[start:]])) if kept else raw
 
 
+def _find_breakpoints(raw: bytes) -> Iterator[re.Match[bytes]]:
+    """Find what `_BREAKPOINT.finditer` finds. Searching only for the marks is many times faster."""
+    at, places = 0, [raw.find(mark) for mark in _MARKS]
+    while any(place >= 0 for place in places):
+        place = min(place for place in places if place >= 0)
+        found = _BREAKPOINT.match(raw, place)
+        if found is not None:
+            yield found
+        at = place + 1 if found is None else found.end()
+        places = [raw.find(mark, at) if 0 <= place < at else place for mark, place in zip(_MARKS, places, strict=True)]
+
+
 def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
-    """The end of the text before a breakpoint and its comma. The expression does not contain the comma: one that begins
-    with a quote is found many times faster."""
+    """Return the end of the text before a breakpoint and its comma. The expression does not contain the comma: one that
+    begins with a quote is found many times faster.
+    """
     before = bytes(raw[max(found.start() - 2, 0) : found.start()])
     return found.start() - (2 if before == b", " else before.endswith(b","))
 
 
 def _first_words(messages: Sequence[Message]) -> list[str]:
-    """The texts of the first user message, which identify a conversation."""
+    """Return the texts of the first user message, which identify a conversation."""
     for message in messages:
         if message.role == "user":
             return [getattr(block, "text", "") for block in message.content]

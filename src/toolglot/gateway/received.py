@@ -1,4 +1,4 @@
-"""A client's request as the gateway answers it."""
+"""A client's request inside the gateway."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     request shares them."""
     strict: bool = False
     can_cut: bool = False
-    """The client can distinguish a cut connection from a complete answer."""
+    """True if the client can distinguish a cut connection from a complete answer."""
     encoder: Callable[[], StreamEncoder] | None = None
     """Replaces the client's encoder if the caller needs the events of an answer; no bytes are forwarded then."""
     serves: Callable[[str], bool] | None = None
@@ -74,9 +74,10 @@ def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[s
 
 
 def _find_other_apis(client: Dialect, body: bytes) -> str:
-    """The APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API to
-    `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
-    the wrong API or an answer without the features of the right API."""
+    """Return the APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API
+    to `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
+    the wrong API or an answer without the features of the right API.
+    """
     found: list[str] = []
     for dialect in DIALECTS.values():
         if dialect.name == client.name or dialect.request.history_key == client.request.history_key:

@@ -61,7 +61,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     started: float
     """Monotonic seconds, like the other times."""
     admitted: bool = True
-    """The caller had access to a route that is not open to everyone."""
+    """True if the caller had access to a route that is not open to everyone."""
     route: str = ""
     key: str | None = None
     """The label of the caller's key, never the key."""
@@ -75,6 +75,12 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     model: str | None = None
     """The client's name of the model."""
     upstream: str | None = None
+    member: str | None = None
+    """The member of the upstream's pool; None without a pool."""
+    member_calls: Sequence[tuple[str, str, str]] = ()
+    """Calls to members of pools: upstream, member, outcome."""
+    moved: bool = False
+    """True if another member answered than the one that the conversation belongs to."""
     upstream_dialect: str | None = None
     upstream_model: str | None = None
     stream: bool = False
@@ -117,9 +123,9 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     first_byte: float | None = None
     ended: float | None = None
     cut: bool = False
-    """The client's connection was cut because the upstream broke off in the middle of the answer."""
+    """True if the client's connection was cut because the upstream broke off in the middle of the answer."""
     cancelled: bool = False
-    """The client disconnected before the answer was complete."""
+    """True if the client disconnected before the answer was complete."""
 
     @property
     def attempts(self) -> int:
@@ -128,6 +134,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     @property
     def has_one_call(self) -> bool:
         """Whether one upstream was called once, without a remedy or retry."""
+        if self.member is not None:
+            return False  # members are counted one by one
         return not (self.fallbacks or self.mended or self.asked_again) and self.calls is _one_call(self.upstream or "")
 
     def count_call(self, upstream: str) -> None:

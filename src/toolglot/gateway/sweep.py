@@ -44,7 +44,7 @@ class DriverSweep:
         self._open.discard(driver)
 
     def leave(self, driver: CallbackDriver) -> None:
-        """The client has disconnected: clean up later, in the sweep."""
+        """Note that the client has disconnected. The sweep cleans up later."""
         self._open.discard(driver)
         self._left.append(driver)
         if self._clearing is None:

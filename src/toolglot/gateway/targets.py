@@ -1,8 +1,8 @@
-"""The targets of one request: how each is called, and how the request and its answer are translated for it."""
+"""The targets of one request: the call of each, and the translation of the request and its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from time import time
 
@@ -17,6 +17,7 @@ from toolglot.gateway.features.reasoning_state import ReasoningState
 from toolglot.gateway.features.recording import ExchangeRecording, describe_settings
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, offload
 from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.pool_targets import choose_targets, find_turn
 from toolglot.gateway.prefix_reuse import HashedTurn, PrefixHashing
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
 from toolglot.gateway.recent_prefixes import hash_prompt_prefix
@@ -71,11 +72,24 @@ class RequestTargets(Struct, eq=False):
             PrefixHashing(gateway.prefixes),
         )
 
-    def build(self, targets: Sequence[Target]) -> list[UpstreamTarget]:
-        return list(map(self._target, targets))
+    def build(self, context: FlowContext, targets: Sequence[Target]) -> Iterable[UpstreamTarget]:
+        upstreams, pools = self.gateway.upstreams, self.gateway.pools
+        if not pools:
+            return [self._target(upstreams[target.upstream], target) for target in targets]
+        return self._with_pools(context, targets)
 
-    def _target(self, target: Target) -> UpstreamTarget:
-        upstream = self.gateway.upstreams[target.upstream]
+    def _with_pools(self, context: FlowContext, targets: Sequence[Target]) -> Iterator[UpstreamTarget]:
+        """Yield the targets one after the other: the members of a pool are chosen when they are needed."""
+        owner, store = context.record.owner, self.states.state_store
+        for target in targets:
+            pool = self.gateway.pools.get(target.upstream)
+            if pool is None:
+                yield self._target(self.gateway.upstreams[target.upstream], target)
+            else:
+                turn = find_turn(self.received, owner, pool, target, store)
+                yield from choose_targets(context, pool, target, turn, self._target)
+
+    def _target(self, upstream: Upstream, target: Target) -> UpstreamTarget:
         return UpstreamTarget(
             name=upstream.name,
             breaker=self.gateway.breaker(upstream),
@@ -133,6 +147,7 @@ class RequestTargets(Struct, eq=False):
         context.exchange = exchange  # not earlier: another reader may see the receipt while it is being written
         assert exchange.sent is not None
         record.upstream, record.upstream_dialect = upstream.name, upstream.dialect.name
+        record.member = upstream.member or None
         record.upstream_model = exchange.sent.model
         limit = self.gateway.config.limits.response
         translation = ExchangeTranslation(
@@ -196,7 +211,7 @@ class RequestTargets(Struct, eq=False):
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
-        """Whether the request's tools and system text were sent recently. Recorded once for each target."""
+        """Return whether the request's tools and system text were sent recently. Recorded once for each target."""
         if self._repeats is None:
             self._repeats = {}
         key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
@@ -252,8 +267,9 @@ def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> C
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
-    """Return the error that a stream of this dialect begins with; None if it begins normally. A call that cannot be run
-    does not count: the answer ends with it, even if all of it arrived at once."""
+    """Return the error at the beginning of a stream of this dialect; None if it begins normally. A call that cannot be
+    run does not count, because the answer ends with it, even if the whole stream arrived at once.
+    """
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
@@ -285,7 +301,7 @@ class ExchangeTranslation(Struct, eq=False):
     _hash_next: bytes | None
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
-    """The upstream has refused the request because of its tools, which are text now."""
+    """True if the upstream has refused the request because of its tools, which are now text."""
     _remedied: tuple[ApiError, ...] = ()
     """Refusals that a remedy without loss was applied to."""
     _receipt_lines: int = 0
@@ -294,7 +310,7 @@ class ExchangeTranslation(Struct, eq=False):
     spent: Usage | None = None
     """Usage of the first answer, if the model was called again."""
     _is_charged: bool = False
-    """The cost of the stream is known."""
+    """True if the cost of the stream is known."""
 
     def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         upstream, exchange = self.upstream, self.exchange
@@ -307,7 +323,7 @@ class ExchangeTranslation(Struct, eq=False):
         if upstream.tokens is not None or upstream.dialect.headers.sign is not None:
             return self._new_call(body)
         assert exchange.sent is not None
-        key = (upstream.name, exchange.path, exchange.sent.stream)
+        key = (upstream.label, exchange.path, exchange.sent.stream)
         head = heads.get(key)
         if head is None or head.upstream is not upstream:
             try:
@@ -426,7 +442,7 @@ class ExchangeTranslation(Struct, eq=False):
         if found is not None:
             self._targets.gateway.prefixes.record_reuse(self._record, upstream.name, found)
         if before is not None:
-            self.exchange.receipt.note("model", f"answered by {upstream.name}", before.message)
+            self.exchange.receipt.note("model", f"answered by {upstream.label}", before.message)
 
     def discard(self) -> None:
         self.exchange.receipt.truncate(self._receipt_lines)
@@ -438,7 +454,7 @@ class ExchangeTranslation(Struct, eq=False):
             self._targets.received.body = b""
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of the client's answer."""
+        """Return the headers of the client's answer."""
         return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 

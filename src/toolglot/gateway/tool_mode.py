@@ -21,19 +21,20 @@ class ToolModes(Struct, eq=False):
     store: Store | None = None
 
     async def find_text_calls(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
-        """Settings for tool calls as text at this target; None if it takes tools natively. May read the store."""
+        """Return the settings for tool calls as text at this target; None if it takes tools natively. May read the
+        store."""
         if not self.needs_lookup(upstream, target, request):
             return self.known_text_calls(upstream, target, request)
         return text_calls_for(upstream, target, await self.support.look_up(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
-        """Whether `find_text_calls` has to read the store."""
+        """Return whether `find_text_calls` has to read the store."""
         if self.store is None or target.tools != AUTO or not uses_tools(request):
             return False
         return self.support.is_outdated(upstream, target.model)
 
     def known_text_calls(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
-        """The same as `find_text_calls`, without reading the store."""
+        """Return the same as `find_text_calls`, without reading the store."""
         if target.tools != AUTO or not uses_tools(request):
             return text_calls_for(upstream, target)
         return text_calls_for(upstream, target, self.support.get_known(upstream, target.model))
@@ -41,7 +42,7 @@ class ToolModes(Struct, eq=False):
     def text_calls_after(
         self, upstream: Upstream, target: Target, request: Request, error: ApiError
     ) -> TextCalls | None:
-        """Settings to resend a request as text, if the upstream refused its tools; None if it did not."""
+        """Return the settings to resend a request as text, if the upstream refused its tools; None if it did not."""
         if target.tools != AUTO or not uses_tools(request) or not refuses_tools(error):
             return None
         return text_calls_for(upstream, target, "text")

@@ -39,7 +39,7 @@ class ToolSupport:
         return self.get_known(upstream, model)
 
     def is_outdated(self, upstream: Upstream, model: str) -> bool:
-        """Whether the store may have newer knowledge about this model."""
+        """Return whether the store may have newer knowledge about this model."""
         # All models of such a vendor support tools: the store has only refusals seen here.
         if upstream.native_tools:
             return False

@@ -31,12 +31,13 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 
 
 _CUT_FAILURES: frozenset[TransportFailure] = frozenset({"connect", "reset", "timeout"})
-"""Failures after which a client that expects a cut connection gets one, although no answer has begun. The others would
-happen again to the same request."""
+"""Failures after which a client that expects a cut connection gets one, although no answer has begun. Other failures
+would recur with the same request.
+"""
 
 
 def transport_error(upstream: str, failure: TransportError) -> ApiError:
-    """The client's error for an upstream that cannot be reached, or that broke off."""
+    """Return the client's error for an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
     if failure.failure in OWN_FAILURES:
         return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
@@ -63,13 +64,14 @@ def end_broken_stream(translation: BreakableStream, upstream: str, failure: Tran
 
 
 def shorten_message(error: ApiError) -> str:
-    """The start of an upstream's message, on one line."""
+    """Return the start of an upstream's message, on one line."""
     return " ".join(error.message.split())[:MAX_MESSAGE_SHOWN]
 
 
 def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """The client's error for a failed attempt. If a key was refused, it says that a retry is useless: otherwise Claude
-    Code retries a 401 for more than a minute."""
+    """Return the client's error for a failed attempt. If a key was refused, it says that a retry is useless: otherwise
+    Claude Code retries a 401 for more than a minute.
+    """
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
     error = upstream.describe_error(outcome)
@@ -81,7 +83,7 @@ def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> 
 
 
 def is_answer(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a reply is neither an error nor a page for people."""
+    """Return whether a reply is neither an error nor a page for people."""
     return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
 
 
@@ -92,7 +94,7 @@ def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, st
 
 
 def decode_refusal(name: str, dialect: Dialect, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The same, if only the name and the dialect of the upstream are known."""
+    """Decode a refusal when only the name and the dialect of the upstream are known."""
     if 200 <= status < 300:
         return _unexpected_page_error(name, body)
     if status < 400:
@@ -103,20 +105,20 @@ def decode_refusal(name: str, dialect: Dialect, status: int, headers: Mapping[st
 
 
 def _redirect_error(upstream: str, status: int) -> ApiError:
-    """The error for a redirect. It is not followed: the credential would go to another server."""
+    """Return the error for a redirect. It is not followed: the credential would go to another server."""
     message = f"The upstream {upstream!r} answered with status {status}; is its base URL right?"
     return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
 
 
 def _unexpected_page_error(upstream: str, body: bytes) -> ApiError:
-    """The error for an HTML page. Usually the base URL is wrong."""
+    """Return the error for an HTML page. Usually the base URL is wrong."""
     start = " ".join(body.decode("utf-8", "replace").split())[:MAX_MESSAGE_SHOWN]
     message = f"The upstream {upstream!r} answered with text/html; is its base URL right? It begins: {start}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
 def resting_error(upstream: str, breaker: Breaker, now: float) -> ApiError:
-    """The client's error for an upstream whose breaker is open."""
+    """Return the client's error for an upstream whose breaker is open."""
     wait = breaker.wait(now)
     message = (
         f"The upstream {upstream!r} has failed repeatedly and gets no requests for {ceil(wait)} seconds; "

@@ -1,8 +1,8 @@
-"""A protocol linter for recorded streams: what would break some client, and where.
+"""A protocol linter for recorded streams. It finds events that would break a client.
 
-There are two layers. Each dialect's wire rules check the events as recorded; they come from what the official SDKs and
-real agents refuse or silently misread. Then the dialect's own decoder reads the recording and the event grammar is
-checked, which finds what no rule covers; it is reported only if the rules found nothing.
+There are two layers. Each dialect's wire rules check the events as recorded; they are based on the events that official
+SDKs and real agents reject or silently misread. Then the dialect's own decoder reads the recording and checks the event
+grammar, which finds errors that no rule covers. They are reported only if the rules found nothing.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def _check_meaning(dialect: Dialect, frames: list[LintFrame], report: LintReport
 
 
 def _is_on_the_wire(error: ApiError, frame: LintFrame | None) -> bool:
-    """Tell whether the stream itself reports this error, because its writer met one."""
+    """Return whether the stream itself contains this error event."""
     return frame is not None and (error.code or "").encode() in frame.raw
 
 
 def _check_events(events: list[Event], checker: Checker, frame: LintFrame | None, report: LintReport) -> bool:
-    """Return False after the first error: what follows would only repeat it."""
+    """Returns False after the first error, because later events would only repeat it."""
     for event in events:
         try:
             checker.add(event)

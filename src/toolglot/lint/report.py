@@ -1,7 +1,6 @@
-"""The basis of every dialect's rules: the events of a recording, and the list of breaches.
-
-A recording is split here without `wire.sse`, because a linter must see what a reader ignores: comments, meaningless
-lines, a missing space, a last event that never ended.
+"""Shared base of the dialects' rules: the events of a recording, and the list of breaches. A recording is split here
+without `wire.sse`, because a linter must see lines that a reader ignores: comments, meaningless lines, a missing space,
+a last event that never ended.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LintFrame(Struct):
     raw: bytes
     lines: list[bytes]
     ended: bool
-    """A blank line follows."""
+    """True if a blank line follows."""
     event: str | None = None
     data: bytes | None = None
     value: Any = None
@@ -126,9 +125,9 @@ class LintRules(Struct, frozen=True, kw_only=True):
     """The descriptions of its rules, by name."""
     check: Callable[[list[LintFrame], LintReport], None] = lambda frames, report: None
     is_json: bool = True
-    """The data of its events is JSON."""
+    """True if the data of its events is JSON."""
     is_lines: bool = False
-    """Its streams are lines of JSON instead of events."""
+    """True if its streams are lines of JSON instead of events."""
 
 
 def excerpt(frame: LintFrame) -> str:
@@ -149,12 +148,12 @@ _FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
 
 
 def is_field(line: bytes) -> bool:
-    """Tell whether this line has a meaning in a stream. One that begins with a colon is a comment."""
+    """Return whether this line has a meaning in a stream. One that begins with a colon is a comment."""
     return line.partition(b":")[0] in _FIELDS
 
 
 def is_bare_error(frame: LintFrame) -> bool:
-    """Tell whether this is an error as Google's APIs send it between events: a document on its own lines."""
+    """Return whether this is an error as Google's APIs send it between events: a document on its own lines."""
     if not frame.raw.startswith(b"{"):
         return False
     try:
@@ -165,12 +164,12 @@ def is_bare_error(frame: LintFrame) -> bool:
 
 
 def plain(value: Any) -> int | str | None:
-    """Return a value that can be compared and hashed, for any recorded value."""
+    """Convert any recorded value to one that can be compared and hashed."""
     return value if value is None or isinstance(value, (int, str)) else repr(value)
 
 
 def is_object(text: str) -> bool:
-    """Tell whether this text is a complete JSON object. Empty text counts as an empty one."""
+    """Return whether this text is a complete JSON object. Empty text counts as an empty one."""
     return json.object_of(text) is not None
 
 

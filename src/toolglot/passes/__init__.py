@@ -71,7 +71,7 @@ class StateOwner(Struct, frozen=True):
 
     issuer: str = ""
     is_bound: bool = False
-    """The server is known, so state returns only to it."""
+    """True if the server is known, so state returns only to it."""
     accepts: frozenset[str] = frozenset()
     """Other issuers whose state it also accepts."""
 
@@ -94,7 +94,7 @@ class TextCallContext(Struct, kw_only=True):
     call_count: int = 0
     """The number of calls before the answer."""
     is_in_reasoning: bool = False
-    """The request ends inside reasoning, which the answer continues."""
+    """True if the request ends inside reasoning, which the answer continues."""
     client_messages: tuple[Message, ...] = ()
     """The conversation as the client sent it."""
     escapes: Escapes | None = None
@@ -122,13 +122,14 @@ class Context(Struct, kw_only=True):
     """The members in which the client carries reasoning state."""
     owner: StateOwner = StateOwner()
     aliased: bool = False
-    """The upstream's model differs from the one the client requested: another model, or configured capabilities."""
+    """True if the upstream's model differs from the one the client requested: another model, or configured
+    capabilities."""
     carried: bool = False
-    """The history contains turns of other vendors, with the state that the client carried for them."""
+    """True if the history contains turns of other vendors, with the state that the client carried for them."""
     joined_answers: frozenset[int] = frozenset()
-    """Numbers of the answers, as the client sent them, that have become a part of the answer before."""
+    """Numbers of the client's answers that were merged into the previous answer."""
     limit_is_ours: bool = False
-    """The output limit is a default that the wire format requires; the client set none."""
+    """True if the output limit is a default that the wire format requires; the client set none."""
     text: TextCallContext | None = None
     """Tool calls as text; None if the model and the history have native calls."""
     shortened: dict[int, tuple[Text, str]] = {}
@@ -136,9 +137,9 @@ class Context(Struct, kw_only=True):
     cache_marks: CacheMarks = "auto"
     """When to set prompt-cache breakpoints for clients that set none: `passes/cache_marks.py`."""
     prefix_repeats: bool = False
-    """The same tools and system text were sent recently."""
+    """True if the same tools and system text were sent recently."""
     client_marks: bool = False
-    """The client sets its own cache breakpoints."""
+    """True if the client sets its own cache breakpoints."""
     features: int = -1
     """Features that the request may currently have (`features.py`); all of them unless a plan runs the passes."""
     tool_history: ToolHistory | None = None

@@ -35,12 +35,12 @@ _MARKS = frozenset({"thought", LENGTH})
 
 
 def claim_kept(owner: str, *, as_well: bool = False) -> str:
-    """The end of a receipt line: the state is kept for its owner. `as_well`: the client carries it, too."""
+    """Return the end of a receipt line: the state is kept for its owner. `as_well`: the client carries it, too."""
     return f"; it is kept here for {owner}{' as well' if as_well else ''}"
 
 
 def without_kept_claim(line: ReceiptLine, owner: str) -> ReceiptLine | None:
-    """A receipt line after the state could not be kept. None if nothing else remains in it."""
+    """Return a receipt line after the state was lost. None if nothing else remains in the line."""
     for as_well in (True, False):
         claim = claim_kept(owner, as_well=as_well)
         if line.severity == "note" and line.why.endswith(claim):
@@ -69,8 +69,8 @@ def _drop_unfollowed(content: Iterable[Block], owner: str) -> list[Block]:
 
 
 def comes_back(block: Block) -> bool:
-    """Whether clients return this kind of block in their history. Their APIs have no place for items of server-side
-    tools, and images in answers do not become part of a history."""
+    """Return whether clients return this kind of block in their history. Their APIs have no place for items of
+    server-side tools, and images in answers do not become part of a history."""
     return isinstance(block, (Text, Thinking, ToolCall, Refusal))
 
 
@@ -100,7 +100,7 @@ def _without_length(text: Text) -> Text:
 
 
 def length_of(text: Text) -> int | None:
-    """Number of characters the text had; None if not recorded."""
+    """Return the number of characters the text had; None if not recorded."""
     return next((fields[LENGTH] for fields in text.native.values() if LENGTH in fields), None)
 
 
@@ -120,7 +120,7 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
 
 
 def state_of_text(length: int, owner: str) -> Text:
-    """The state of a text of this length that its owner has put nothing on."""
+    """Create the entry of a text of this length without state."""
     return Text(text="", native=_own(owner, {LENGTH: length}, _ON_TEXTS))
 
 
@@ -137,12 +137,12 @@ def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> 
 
 
 def holds_state(states: Iterable[Block]) -> bool:
-    """Whether there is state beyond the text that the client has anyway."""
+    """Return whether there is state beyond the text that the client has anyway."""
     return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 
 def state_members(kind: type[Block], owner: str) -> frozenset[str]:
-    """Native keys that hold the owner's state on blocks of this kind."""
+    """Return the native keys that hold the owner's state on blocks of this kind."""
     tables = {ToolCall: _ON_CALLS, Text: _ON_TEXTS}
     return frozenset(tables.get(kind, STATE).get(owner, {}))
 

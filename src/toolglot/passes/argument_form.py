@@ -1,4 +1,4 @@
-"""The arguments of a tool whose parameters the upstream sees in another form.
+"""Convert the arguments of a tool whose parameters have another form upstream.
 
 `schema.fit` wraps non-object parameters under one name, and renames properties that the target refuses. Calls
 of the history get the upstream's form, and calls of an answer get the client's form again. Values keep their spelling.
@@ -20,15 +20,16 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class ArgumentForm(Struct, frozen=True):
-    """`wrapped_in`: the name under which the upstream has the client's arguments. `keys`: names of properties that the
-    upstream knows by another name."""
+    """Form of a call's arguments at the upstream. `wrapped_in`: the name under which the upstream has the client's
+    arguments. `keys`: names of properties that the upstream knows by another name."""
 
     wrapped_in: str | None = None
     keys: Mapping[str, str] = {}
 
     def to_upstream(self, arguments: str, *, is_object: bool) -> str:
-        """Convert arguments of the client. `is_object`: its wire format has objects as arguments, so a value that is no
-        object is still wrapped."""
+        """Convert arguments of the client. `is_object`: its wire format has objects as arguments, so a value that is
+        not an object is still wrapped.
+        """
         if self.wrapped_in is not None:
             if not arguments.strip() or not _is_json(arguments):
                 return arguments
@@ -41,8 +42,9 @@ class ArgumentForm(Struct, frozen=True):
         return _rename(arguments, self.keys)
 
     def to_client(self, arguments: str, *, is_object: bool) -> str | None:
-        """Convert arguments of the model. None if it has not wrapped them. A value that is no object stays wrapped if
-        the client's wire format has objects (`is_object`)."""
+        """Convert arguments of the model. None if it has not wrapped them. A value that is not an object stays wrapped
+        if the client's wire format has objects (`is_object`).
+        """
         members = _read(arguments)
         if members is None:  # a broken call
             return arguments
@@ -70,7 +72,7 @@ def _is_json(text: str) -> bool:
 
 
 def _rename(arguments: str, names: Mapping[str, str]) -> str:
-    """Rename members. Arguments in which two members would get one name stay as they are."""
+    """Rename members. Arguments in which two members would get the same name stay unchanged."""
     members = _read(arguments) if names else None
     if members is None or names.keys().isdisjoint(members):
         return arguments

@@ -174,7 +174,7 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
 
 
 def _lacks_breakpoints(context: Context) -> bool:
-    """Whether this model lacks this form of breakpoint. The model that the client requested may support it."""
+    """Return whether this model lacks this form of breakpoint. The model that the client requested may support it."""
     can = context.can.cache
     lacks = not can.breakpoints or can.by_control
     return context.aliased and lacks and "options" not in can.settings
@@ -228,14 +228,14 @@ def _key(model: str, user: str, tools: Tools) -> str:
 
 
 def _longest(request: Request, marks: Marks) -> int:
-    """Longest lifetime in seconds of the breakpoints on tools and texts. Breakpoints on results are ignored: they are
-    short-lived."""
+    """Return the longest lifetime in seconds of the breakpoints on tools and texts. Breakpoints on results are ignored:
+    they are short-lived."""
     lasting = [mark for place, mark in marks.items() if place.message == _TOOLS or _is_on(request, place, Text)]
     return max((mark.seconds or 0 for mark in (*lasting, request.cache) if mark is not None), default=0)
 
 
 def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
-    """Whether the block at this place is of one of these kinds."""
+    """Return whether the block at this place is of one of these kinds."""
     block = request.messages[place.message].content[place.block]
     if place.inner >= 0:
         assert isinstance(block, ToolResult)
@@ -245,7 +245,7 @@ def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
 
 _KEY_LENGTH = 32
 _LONG = 3600
-"""Seconds. From this lifetime on, the cache should survive a pause of the user."""
+"""Lifetime in seconds from which the cache should survive a pause of the user."""
 
 
 def _recache(block: Block, cache: Cache | None) -> Block:
@@ -273,7 +273,7 @@ def _may_mark_result(result: ToolResult, context: Context) -> bool:
 
 
 def last_text(result: ToolResult) -> int | None:
-    """Index of the last non-blank text in a result; None if there is none."""
+    """Return the index of the last non-blank text in a result; None if there is none."""
     texts = [index for index, part in enumerate(result.content) if isinstance(part, Text) and part.text.strip()]
     return texts[-1] if texts else None
 
@@ -327,6 +327,6 @@ def drop_marks(request: Request, context: Context) -> Request:
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:
-    """Choose the shortest lifetime that is long enough, else the longest: a cache that expires early is paid for
+    """Choose the shortest lifetime that is long enough, otherwise the longest: a cache that expires early is paid for
     twice."""
     return min((other for other in lifetimes if other >= seconds), default=max(lifetimes))

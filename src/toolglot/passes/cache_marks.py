@@ -123,7 +123,7 @@ def may_originate(context: Context) -> bool:
 
 
 def _has_marks(request: Request, context: Context) -> bool:
-    """Whether the client itself specified what to cache, or to cache nothing."""
+    """Return whether the client itself specified what to cache, or to cache nothing."""
     if request.cache is not None or context.client_marks:
         return True
     if not context.features & features.CACHE_MARKS:
@@ -138,7 +138,8 @@ def _count_leading(messages: Sequence[Message]) -> int:
 
 
 def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
-    """Index of the last message of the user's newest turn, and of the previous turn that was answered; -1 if none."""
+    """Return the index of the last message of the user's newest turn, and of the previous turn that was answered; -1 if
+    none."""
     newest, answered = -1, False
     for index in range(len(messages) - 1, leading - 1, -1):
         message = messages[index]
@@ -152,7 +153,7 @@ def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
 
 
 def _totals(request: Request) -> list[int]:
-    """Cumulative characters: up to the end of the tools, then up to the end of each message."""
+    """Return the cumulative numbers of characters: up to the end of the tools, then up to the end of each message."""
     declared = request.tools
     total = DECLARED.derive(declared, "size", None, lambda: tools_size(declared)) if declared else 0
     totals = [total]
@@ -163,7 +164,7 @@ def _totals(request: Request) -> list[int]:
 
 
 def tools_size(tools: Iterable[Tool | Opaque]) -> int:
-    """Characters of the tools that the model sees. Deferred tools are excluded."""
+    """Count the characters of the tools that the model sees. Deferred tools are excluded."""
     known = [tool for tool in tools if isinstance(tool, Tool) and not tool.deferred]
     texts = sum(len(tool.name) + len(tool.description or "") for tool in known)
     return texts + sum(len(json.encode(tool.parameters)) for tool in known if tool.parameters is not None)
@@ -182,7 +183,8 @@ def content_size(content: Iterable[Block]) -> int:
 
 
 def text_size(text: str) -> int:
-    """Characters of a text; 0 if it is blank, because blank text may be dropped before it reaches the upstream."""
+    """Count the characters of a text; 0 if it is blank, because blank text may be dropped before it reaches the
+    upstream."""
     return 0 if text.isspace() else len(text)
 
 

@@ -188,7 +188,7 @@ class _Run:
             self._texts.append(len(block.text))
 
     def _add_stateless_texts(self) -> None:
-        """Add the texts that came without state, because an `AnswerState` lists all texts and calls of the answer."""
+        """Add the texts that have no state, because an `AnswerState` lists all texts and calls of the answer."""
         self._states += [state_of_text(length, self._context.target) for length in self._texts]
         self._texts = []
 
@@ -241,13 +241,13 @@ class _Run:
             self._changed.add(home)
 
     def _repeats(self, block: Block, text: str) -> bool:
-        """Whether this is reasoning without state whose words are part of `text`."""
+        """Return whether this is reasoning without state whose words are part of `text`."""
         if not isinstance(block, Thinking) or not block.text or block.text not in text:
             return False
         return not self._state(block) and all(owner == self._context.source for owner in block.native)
 
     def messages(self) -> list[Message]:
-        """The messages of the run, without those that held only envelopes for other vendors."""
+        """Return the messages of the run, without those that held only envelopes for other vendors."""
         if self._has_states:
             self._add_stateless_texts()
             self._put_back(tuple(self._states))
@@ -304,7 +304,7 @@ _SIGNS = frozenset(
 
 
 def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
-    """Whether a block of an answer has no state to carry for its owner. False may also mean "not sure"."""
+    """Return whether a block of an answer has no state to carry for its owner. False may also mean "not sure"."""
     kind = type(block)
     if kind is not Text and kind is not ToolCall and kind is not Refusal:
         return False
@@ -317,7 +317,7 @@ def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _state_members(kind: type[Block], owner: str, slot: str | None) -> frozenset[str]:
-    """The owner's native keys that hold state on blocks of this kind."""
+    """Return the owner's native keys that hold state on blocks of this kind."""
     return _SIGNS | {slot or ""} | state_members(kind, owner)
 
 
@@ -417,7 +417,7 @@ class Carrier:
         return self._feed_settled(event)
 
     def _may_be_empty(self, block: Block) -> bool:
-        """Whether this may be a later text or reasoning block that has only state."""
+        """Return whether this may be a later text or reasoning block that has only state."""
         may_be_last = not self._ends_answers and self._slot is not None and self._next > 0
         return may_be_last and isinstance(block, (Text, Thinking)) and not block.text
 

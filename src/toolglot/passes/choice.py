@@ -99,7 +99,7 @@ def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Reque
 
 
 def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str | None:
-    """Reason why the target cannot be forced to call a tool; None if it can."""
+    """Return the reason why the target cannot be forced to call a tool; None if it can."""
     can = context.can
     kind = "required" if not choice.names else "named" if len(choice.names) == 1 else "allowed"
     if kind not in can.tools.choices or (kind == "allowed" and "required" not in can.tools.choices):
@@ -130,6 +130,6 @@ def _fit_parallel(request: Request, context: Context) -> Request:
     request = replace(request, parallel_tool_calls=None)
     if wanted:
         return request
-    why = "the target has no switch for it; a line of text asks for it"
+    why = "the target has no setting for it; a line of text asks for it"
     context.receipt.loss("parallel_tool_calls", "one call at a time", why)
     return instruct(request, ONE_AT_A_TIME, context)

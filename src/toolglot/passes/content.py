@@ -14,8 +14,8 @@ ERROR = "Error: "
 
 
 def _marks_cuts(context: Context) -> bool:
-    """Whether a call in the history can be marked as truncated. Wire formats with arguments as objects can only mark
-    calls in answers."""
+    """Return whether a call in the history can be marked as truncated. Wire formats with arguments as objects can only
+    mark calls in answers."""
     can = context.can.calls
     return context.source == context.target or (can.incomplete and can.arguments == "text")
 

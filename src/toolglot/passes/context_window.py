@@ -1,8 +1,8 @@
-"""Ask the server for the configured context window, where the wire format has a member for it.
+"""Request the configured context window, if the wire format has a member for it.
 
 The window does not cap the output limit. Only the server knows how many tokens the input takes, so a cap computed here
-would be refused too, or would cut answers. Servers such as Ollama and llama.cpp stop at the end of the window; others
-refuse the limit and name the room that is left, which `remedies` then asks for.
+could also be refused, or could cut answers. Ollama and llama.cpp stop at the end of the window. Other servers refuse
+the limit and name the remaining space, which `remedies` then requests.
 """
 
 from __future__ import annotations

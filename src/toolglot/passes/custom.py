@@ -83,7 +83,7 @@ def _wrap_tool(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaq
 
 
 def _grammar(format_: Json) -> tuple[str, str] | None:
-    """Syntax and definition of a grammar. Chat Completions nests them under `grammar`, Responses does not."""
+    """Return the syntax and definition of a grammar. Chat nests them under `grammar`; Responses does not."""
     if not isinstance(format_, dict) or format_.get("type") != "grammar":
         return None
     inner = format_.get("grammar")

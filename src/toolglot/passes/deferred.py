@@ -68,13 +68,13 @@ def _offer_referred(declared: Tools, referred: Set[str], receipt: Receipt) -> To
 
 
 def _is_search(tool: Opaque) -> bool:
-    """Whether this is a vendor's tool search, for example `tool_search` or `tool_search_tool_regex_20251119`."""
+    """Return whether this is a vendor's tool search, for example `tool_search` or `tool_search_tool_regex_20251119`."""
     kind = tool.value.get("type") if isinstance(tool.value, dict) else None
     return isinstance(kind, str) and kind.startswith("tool_search")
 
 
 def _referred_names(request: Request, context: Context) -> Iterator[str]:
-    """Names of the tools that the conversation calls or refers to."""
+    """Yield the names of the tools that the conversation calls or refers to."""
     history = tool_history(request, context)
     if history.is_flat and not context.features & features.OPAQUE:
         yield from [call.name for call in history.calls]
@@ -86,7 +86,7 @@ def _referred_names(request: Request, context: Context) -> Iterator[str]:
 
 
 def _name_in_reference(block: Block) -> str | None:
-    """The tool that a `tool_reference` block names; None for any other block."""
+    """Return the tool that a `tool_reference` block names; None for any other block."""
     if not isinstance(block, Opaque) or not isinstance(block.value, dict):
         return None
     name = block.value.get("tool_name")

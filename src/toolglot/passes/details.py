@@ -154,7 +154,7 @@ class _Opening:
         return replace(block, native=merge_native(kept | ({self._context.source: own} if own else {}), state))
 
     def _unseal(self, value: str) -> AnswerState | None:
-        """Open a seal, and report it. Returns the state if it is for the target, else None."""
+        """Open a seal, and report it. Returns the state if it is for the target, otherwise None."""
         receipt, where = self._context.receipt, str(Place(self._number))
         sealed = unseal(value)
         if sealed is None:

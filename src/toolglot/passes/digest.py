@@ -6,5 +6,5 @@ import hashlib
 
 
 def digest(*parts: object) -> str:
-    """SHA-256 of the parts as 64 lower-case hex characters; callers truncate it."""
+    """Return the SHA-256 of the parts as 64 lower-case hex characters. Callers truncate it."""
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""How much the model should think, in the words that the target has: efforts, a token budget, or neither."""
+"""Convert the amount of thinking to the target's settings: efforts, a token budget, or neither."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fit(request: Request, context: Context) -> Request:
         return replace(request, reasoning=None)
     if wanted.show is not None and not context.can.reasoning.can_hide:
         what = "visible reasoning" if wanted.show else "hidden reasoning"
-        context.receipt.note("reasoning.show", what, "the target decides itself whether it shows any")
+        context.receipt.note("reasoning.show", what, "the target decides whether it shows any")
         wanted = replace(wanted, show=None)
     if own:  # a client of the target's own dialect knows what the model it names accepts
         return request if wanted == request.reasoning else replace(request, reasoning=wanted)
@@ -45,7 +45,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _without_reasoning(request: Request, context: Context) -> Request:
-    """The target refuses function tools unless reasoning is turned off explicitly."""
+    """Turn reasoning off explicitly, because the target refuses function tools otherwise."""
     wanted = request.reasoning
     if wanted is not None and wanted.mode == "off" and wanted.effort in (None, "none"):
         return request
@@ -64,9 +64,7 @@ def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
     if can.can_disable:
         effort = wanted.effort if wanted.effort in can.efforts else None
         if effort is None and wanted.effort not in (None, "none"):
-            context.receipt.note(
-                "reasoning.effort", f"effort {wanted.effort}", "it does not reason, and knows no efforts"
-            )
+            context.receipt.note("reasoning.effort", f"effort {wanted.effort}", "it does not reason and has no efforts")
         budget = wanted.budget_tokens if can.budget else None
         return replace(wanted, mode="off", effort=effort, budget_tokens=budget)
     least = next((effort for effort in can.efforts if effort != "none"), None)
@@ -75,7 +73,7 @@ def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
 
 
 def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
-    """Is the output limit too small for the smallest budget of a model that needs one?"""
+    """Return whether the output limit is too small for the smallest budget of a model that needs one."""
     can, limit = context.can.reasoning, request.max_output_tokens
     if can.min_budget is None or limit is None or limit > can.min_budget or not can.budget:
         return False
@@ -87,7 +85,7 @@ def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
 
 
 def _without_room(wanted: Reasoning, request: Request, context: Context) -> Reasoning | None:
-    """No reasoning. An effort stays where it guides more than that."""
+    """Turn reasoning off. An effort stays if it also affects other behavior."""
     why = f"an output limit of {request.max_output_tokens} leaves no room for thinking"
     context.receipt.loss("reasoning", "reasoning", why)
     if wanted.effort is None or wanted.effort not in context.can.reasoning.efforts:
@@ -131,7 +129,7 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
         return replace(wanted, effort=other)
     if can.budget:
         budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens, context)
-        receipt.note("reasoning.effort", f"effort {effort}", f"the target wants a budget: {budget} tokens")
+        receipt.note("reasoning.effort", f"effort {effort}", f"the target requires a budget: {budget} tokens")
         return replace(wanted, mode=wanted.mode or "on", effort=None, budget_tokens=budget)
     receipt.loss("reasoning.effort", f"effort {effort}", "the target has no efforts")
     return replace(wanted, effort=None)
@@ -139,14 +137,16 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
 
 @lru_cache(maxsize=64)
 def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """The nearest of these efforts, the lower one of two; never `none`, which is no effort at all."""
+    """Return the nearest of these efforts, the lower one of two; never `none`, which turns reasoning off."""
     known = [other for other in efforts if other in SCALE and other != "none"]
     place = SCALE.index(effort)
     return min(known, key=lambda other: abs(SCALE.index(other) - place), default=None)
 
 
 def _budget(effort: str, limit: int | None, context: Context) -> int:
-    """Tokens for an effort, as the target allows. If the client set no limit, the answer gets what it needs of ours."""
+    """Return the tokens for an effort within the target's limits. If the client set no limit, the answer gets enough of
+    the default limit.
+    """
     most = context.can.reasoning.max_budget or BUDGETS[effort]
     if limit is None:
         return min(BUDGETS[effort], most)

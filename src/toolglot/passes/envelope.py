@@ -36,7 +36,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     issuer: str = ""
 
     def is_for(self, owner: str, issuer: str) -> bool:
-        """Whether the state may be returned to this owner and issuer."""
+        """Return whether the state may be returned to this owner and issuer."""
         return self.owner == owner and self.issuer in ("", issuer)
 
 
@@ -53,6 +53,8 @@ TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.
 """APIs whose models accept their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
 """APIs whose state is accepted only by the model that created it."""
+BOUND_TO_ACCOUNT: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_account)
+"""APIs whose state is accepted only by the account that created it."""
 
 # The whole envelope is base64, because Gemini's clients check that. The 9-byte seal always encodes to the same 12
 # characters.
@@ -80,7 +82,7 @@ def unpack(value: object) -> Envelope | None:
 
 
 def _checks(owner: str, place: str) -> Checks:
-    """The fields that state at this place may have. Only `next_text` has those of texts alone."""
+    """Return the fields that state at this place may have. Only `next_text` may have the fields of texts."""
     return _BY_PLACE.get(place, STATE).get(owner, {})
 
 
@@ -90,7 +92,7 @@ def close(content: list[Any]) -> str:
 
 
 def is_ours(value: object) -> TypeGuard[str]:
-    """Whether the value starts like an envelope. `decode_envelope` decodes it."""
+    """Return whether the value starts like an envelope. `decode_envelope` decodes it."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 

@@ -28,7 +28,7 @@ _UNMOVED = (Labeller, Reporter)
 class EventChain:
     """Turns the upstream's events into the client's.
 
-    - `plain`: the upstream's index of an open block whose deltas no pass changes, else -1.
+    - `plain`: the upstream's index of an open block whose deltas no pass changes, otherwise -1.
     - `held_back`: bytes in a delta of that block that a pass may hold back.
     """
 
@@ -66,7 +66,7 @@ class EventChain:
         return next((each.service_tier for each in self._passes if isinstance(each, Reporter)), None)
 
     def reset(self) -> None:
-        """Another stream continues the answer: no block is open."""
+        """Reset for another stream that continues the answer. No block is open."""
         self.plain = -1
         self.plain_as = -1  # the client's index of the plain block
         self._text_as = -1, -1  # index of the open text as the reader and as the client know it

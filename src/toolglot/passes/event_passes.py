@@ -33,14 +33,14 @@ def one_through(passes: Sequence[EventPass], event: Event) -> Sequence[Event]:
 
 
 def goes_unchanged(came: Block, goes: Block) -> bool:
-    """Whether passes leave a block's deltas unchanged, given the block as it was opened (`came`) and as it was passed
-    on (`goes`). The input of a custom tool is rewritten for clients without custom tools."""
+    """Return whether passes leave a block's deltas unchanged, given the block as it was opened (`came`) and as it was
+    passed on (`goes`). The input of a custom tool is rewritten for clients without custom tools."""
     if type(came) is ToolCall and type(goes) is ToolCall:
         return came.kind == goes.kind == "function"
     return type(goes) in (Text, Refusal) or type(came) is type(goes) is Thinking
 
 
 def is_collected(block: Block) -> bool:
-    """Whether passes collect the deltas of this block. A call's arguments are checked at its end, and the text of
-    reasoning is carried with its signature."""
+    """Return whether passes collect the deltas of this block. A call's arguments are checked at its end, and the text
+    of reasoning is carried with its signature."""
     return type(block) is ToolCall or type(block) is Thinking

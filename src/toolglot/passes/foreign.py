@@ -8,7 +8,7 @@ reasoning, which `reasoning.settle` reports.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -99,7 +99,8 @@ def _lines_on_tools(tools: Tools, context: Context) -> tuple[ReceiptLine, ...]:
 
 
 def _flags_turned_off(fields: Mapping[str, Json], rules: ReceiptRules) -> Iterator[str]:
-    """Flags of a request that are false. Some are true by default, for example OpenRouter's `include_reasoning`."""
+    """Yield the flags of a request that are false. Some are true by default, for example OpenRouter's
+    `include_reasoning`."""
     for key, value in fields.items():
         known = key.startswith("$") or key in rules.cosmetic or False in rules.assumed.get(key, ())
         if value is False and not known:
@@ -133,7 +134,7 @@ def find_lost_fields(
             if value is None or value is False or key in silent:
                 continue
             if key in containers:
-                if type(value) is dict and _is_empty(value.values()):
+                if type(value) is dict and _says_nothing(value, silent):
                     continue
             elif key[:1] == "$":
                 continue
@@ -153,9 +154,12 @@ def find_lost_fields(
             path, items = around.pop()
 
 
-def _is_empty(values: Iterable[Json]) -> bool:
-    """Whether all of these say nothing: usually, those of a container do."""
-    return not [one for one in values if one is not None and one is not False and one != "" and one != []]
+def _says_nothing(fields: Mapping[str, Json], silent: Container[str]) -> bool:
+    """Whether all members of a container are empty or never reported: usually, they are."""
+    for key, value in fields.items():
+        if key not in silent and value is not None and value is not False and value != "" and value != []:
+            return False
+    return True
 
 
 E = TypeVar("E", Start, Finish)
@@ -164,7 +168,7 @@ _silent_keys_of: dict[int, tuple[ReceiptRules, frozenset[str]]] = {}
 
 
 def _silent_keys(rules: ReceiptRules) -> frozenset[str]:
-    """Native keys of an answer that are never reported, computed once per dialect."""
+    """Return the native keys of an answer that are never reported, computed once per dialect."""
     found = _silent_keys_of.get(id(rules))
     if found is None or found[0] is not rules:
         found = _silent_keys_of[id(rules)] = (rules, frozenset(rules.cosmetic) - rules.informational)
@@ -182,7 +186,7 @@ class Reporter(Struct, eq=False):
     _upstream: Dialect
     _receipt: Receipt
     _refused: bool = False
-    """The answer contains a refusal, which explains itself."""
+    """True if the answer contains a refusal, which explains itself."""
     _usage: Usage | None = None
     """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}
@@ -283,7 +287,7 @@ class Reporter(Struct, eq=False):
 
 
 def describe_lost_member(client: str, where: str, key: str, rules: ReceiptRules) -> ReceiptLine:
-    """Receipt line for a member of an answer that the client's dialect has no equivalent for."""
+    """Return the receipt line for a member of an answer that the client's dialect has no equivalent for."""
     if key == rules.further_answers:
         return Loss(where, "further answers", "the client's API carries one answer, and gets the first")
     severity: Severity = "note" if key in rules.informational or key in rules.noted else "loss"
@@ -295,7 +299,7 @@ def describe_lost_tier(tier: str) -> ReceiptLine:
 
 
 def _is_plain_usage(usage: Usage, client: Dialect) -> bool:
-    """Quick check that no usage data is lost: no foreign members, and only the counts that every API has."""
+    """Check quickly that no usage data is lost: no foreign members, and only the counts that every API has."""
     if usage.is_split_estimated or usage.reasoning_tokens or usage.cached_tokens or usage.cache_write_tokens:
         return False
     for fields in usage.native.values():
@@ -308,8 +312,8 @@ _EVERYWHERE = frozenset({"input_tokens", "output_tokens"})
 
 
 def usage_lines(usage: Usage, client: Dialect) -> Iterator[ReceiptLine]:
-    """Receipt lines for usage data that the client does not get: members that only the upstream understands, and counts
-    that the client's API has no member for. No answer depends on them."""
+    """Yield the receipt lines for usage data that the client does not get: members that only the upstream understands,
+    and counts that the client's API has no member for. No answer depends on them."""
     for name in _uncounted(client.answer.counts):
         if count := getattr(usage, name):
             yield Note(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name])
@@ -344,7 +348,7 @@ _STATE_ON: dict[type[Block], frozenset[str] | None] = {ToolCall: ON_CALLS, Think
 
 
 def _native_of_settings(request: Request) -> Iterator[tuple[str, NativeFields]]:
-    """Paths of a request's settings, with their native fields."""
+    """Yield the paths of a request's settings, with their native fields."""
     if request.native:
         yield "", request.native
     for name in ("response_format", "reasoning", "tool_choice"):
@@ -355,7 +359,7 @@ def _native_of_settings(request: Request) -> Iterator[tuple[str, NativeFields]]:
 
 
 def _native_of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
-    """Paths of messages, then of blocks, with their native fields and the state keys among them."""
+    """Yield the paths of messages, then of blocks, with their native fields and the state keys among them."""
     for number, message in enumerate(request.messages):
         if message.native:
             yield Place(number), message.native, STATE
@@ -405,7 +409,8 @@ def _drop_foreign(tools: Tools, target: str, receipt: Receipt) -> Tools:
 
 
 def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
-    """Tools inside an item that have no name. They are not functions, so the list of tools does not contain them."""
+    """Yield the tools inside an item that have no name. They are not functions, so the list of tools does not contain
+    them."""
     tools = item.value.get("tools") if isinstance(item.value, dict) else None
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if isinstance(tool, dict) and not isinstance(tool.get("name"), str):
@@ -413,9 +418,10 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
 
 
 def _no_equivalent(target: str) -> str:
-    """The reason for a member that is not carried over. It does not name the source: servers accept members that their
-    API does not define, and a decoder keeps all of them. Text formats have no target name."""
-    return f"{target or 'the target'} has no known equivalent"
+    """Return the reason for a member that is not carried over. It does not name the source: servers accept members that
+    their API does not define, and a decoder keeps all of them. Text formats have no target name.
+    """
+    return f"{target or 'plain text'} has no known equivalent"
 
 
 def _foreign_reason(owner: str) -> str:

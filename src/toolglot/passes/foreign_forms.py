@@ -1,8 +1,8 @@
 """Rewrite content that a client sent in the form of another API to the form of its own.
 
 Cursor sends tools and content of the Messages API to Chat endpoints (CLIProxyAPI #3805). The decoder reads them and
-notes their form, so that a request can be written as it came; a server of the dialect refuses that form. Requests for
-other dialects are written anew anyway.
+notes their form, so that a request can be written unchanged. Servers of the dialect refuse that form. Requests for
+other dialects are encoded from scratch anyway.
 """
 
 from __future__ import annotations

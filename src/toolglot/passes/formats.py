@@ -12,7 +12,10 @@ from toolglot.wire import json
 
 @runs_on(lambda context: features.FORMAT, adds=features.NEIGHBOURS | features.LATER_SYSTEM)
 def fit(request: Request, context: Context, *, may_call: bool = False) -> Request:
-    """`may_call`: the model writes its calls as text, so the instruction must not seem to forbid calls."""
+    """Fit the response format to the target.
+
+    `may_call`: the model writes its calls as text, so the instruction must not seem to forbid calls.
+    """
     wanted = request.response_format
     if wanted is None:
         return request

@@ -36,8 +36,8 @@ def repair(request: Request, context: Context) -> Request:
 
 
 def _give_calls_to_assistant(request: Request, context: Context) -> Request:
-    """Only the model calls tools: calls in a message of another role, or without one, are the assistant's. Results
-    beside them stay in messages of that role."""
+    """Give all calls to the assistant, because only the model calls tools: also calls in a message with another role,
+    or without a role. Results beside them stay in messages of that role."""
     if all(message.role == "assistant" or ToolCall not in map(type, message.content) for message in request.messages):
         return request
     messages: list[Message] = []
@@ -86,8 +86,8 @@ def pair(request: Request, context: Context) -> Request:
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
-    """Whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of each run
-    directly follow it, in call order, and there are no other results."""
+    """Return whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of
+    each run directly follow it, in call order, and there are no other results."""
     calls: list[str] = []
     answered = 0
     speaking = over = False  # `over`: other content has followed, so no result may come
@@ -119,8 +119,8 @@ def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
 
 def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
     """Split a run of assistant messages into parts that each have their results directly after them. The run is one
-    part if its messages are merged or the wire format treats them as one. Chat Completions wants the results after the
-    very message that has the calls."""
+    part if its messages are merged or the wire format treats them as one. Chat Completions requires the results
+    directly after the message that has the calls."""
     if _is_one_batch(context):
         return [run]
     ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]
@@ -153,7 +153,7 @@ def _split_results(
 
 
 def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
-    """Alternating runs of assistant messages and of all other messages."""
+    """Return the alternating runs of assistant messages and of all other messages."""
     runs: list[tuple[int, int]] = []
     for index, message in enumerate(messages):
         if runs and (messages[index - 1].role == "assistant") == (message.role == "assistant"):
@@ -204,7 +204,7 @@ class _Strays:
         return self._found.get(call.id)
 
     def leaves(self, result: ToolResult) -> bool:
-        """Whether this result moves to its call. Called once per result, at its original position."""
+        """Return whether this result moves to its call. Called once per result, at its original position."""
         found = self._found.get(result.call_id)
         if found is None or found[0] is not result or result.call_id in self._left:
             return False
@@ -215,7 +215,8 @@ class _Strays:
         return result.call_id in self._called
 
     def is_after_call(self, result: ToolResult) -> bool:
-        """Whether its call precedes it. Later messages must not change how a result is rendered: prompts are cached."""
+        """Return whether its call precedes it. Later messages must not change how a result is rendered: prompts are
+        cached."""
         return id(result) in self._after_calls
 
 
@@ -274,8 +275,8 @@ def _join_results(first: ToolResult, second: ToolResult) -> ToolResult:
 
 
 def _placeholder(moved: Sequence[ToolResult]) -> Message:
-    """A user message in place of a turn that had only moved results. Without it, two assistant turns would merge, or
-    the conversation would end with the model's own message."""
+    """Return a user message in place of a turn that had only moved results. Without it, two assistant turns would
+    merge, or the conversation would end with the model's own message."""
     tools = ", ".join(dict.fromkeys(result.name or "a tool" for result in moved))
     return Message(
         role="user", content=(Text(text=f"[The result of {tools} arrived here; it is shown with its call.]"),)
@@ -296,7 +297,7 @@ def _is_in_order(
     messages: tuple[Message, ...],
     rest: list[Message],
 ) -> bool:
-    """Whether the messages already have this content in this order."""
+    """Return whether the messages already have this content in this order."""
     expected: list[Block] = [results[call.id][0] for call in calls if call.id in results]
     for message in rest:
         expected.extend(message.content)

@@ -20,7 +20,7 @@ _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
 
 class HistoryCutter:
-    """A conversation replayed turn by turn, and what has been dropped so far."""
+    """A conversation that is replayed turn by turn, and the content dropped so far."""
 
     def __init__(self, request: Request, scale: Scale, limits: Sequence[Limit]) -> None:
         self._messages = messages = request.messages
@@ -49,11 +49,11 @@ class HistoryCutter:
         return [limit for limit in self._limits if self._total[limit.measure] > limit.most]
 
     def amount(self, limit: Limit) -> int:
-        """Current amount of the measure that this limit bounds."""
+        """Return the current amount of the measure that this limit bounds."""
         return self._total[limit.measure]
 
     def size(self, number: int) -> Size:
-        """Size of a message without its dropped blocks."""
+        """Return the size of a message without its dropped blocks."""
         total = self._bare[number]
         for index, size in enumerate(self._blocks[number]):
             if (number, index) not in self.gone_blocks:
@@ -80,7 +80,7 @@ class HistoryCutter:
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
-        self._candidates = _Candidates(self._messages, self.gone)
+        self._candidates = _DropCandidates(self._messages, self.gone)
 
     def _add_message(self, number: int) -> None:
         message, size = self._messages[number], self.size(number)
@@ -107,7 +107,7 @@ class HistoryCutter:
                 self._drop_head(exceeded_limits[0], kept_units)
 
     def _is_above(self, limit: Limit) -> bool:
-        """Whether more remains than a cut should leave."""
+        """Return whether more remains than a cut should leave."""
         return self._total[limit.measure] > limit.mark(self._fixed[limit.measure])
 
     # Images
@@ -171,7 +171,7 @@ class HistoryCutter:
         self._split_unit(batch)
 
     def _has_lost_results(self, number: int) -> bool:
-        """Whether all results of this message were dropped."""
+        """Return whether all results of this message were dropped."""
         return has_results(self._messages[number]) and not self._results[number]
 
     def _split_unit(self, batch: Batch) -> None:
@@ -188,8 +188,8 @@ class HistoryCutter:
         return number
 
     def _reasoning_for(self, batch: Batch) -> list[tuple[int, int]]:
-        """Reasoning that led only to these calls: directly before one of them, or at the end of a turn without other
-        content."""
+        """Return the reasoning that led only to these calls: directly before one of them, or at the end of a turn
+        without other content."""
         dropped = set(batch.blocks)
         reasons: list[tuple[int, int]] = []
         waiting: list[tuple[int, int]] = []
@@ -238,7 +238,7 @@ class HistoryCutter:
         self._candidates.put_back(put_back)
 
     def _first_role(self) -> str:
-        """Role of the first remaining message, ignoring system messages; empty if there is none."""
+        """Return the role of the first remaining message, ignoring system messages; empty if there is none."""
         messages = self._messages
         while self._head < len(messages) and (
             self._head in self.gone or messages[self._head].role in INSTRUCTION_ROLES
@@ -247,8 +247,8 @@ class HistoryCutter:
         return messages[self._head].role if self._head < len(messages) else ""
 
 
-class _Candidates:
-    """What may be dropped next, the oldest first: units of messages, and batches of calls with their results."""
+class _DropCandidates:
+    """Candidates to drop next, oldest first: units of messages, and batches of calls with their results."""
 
     def __init__(self, messages: Sequence[Message], gone: Collection[int]) -> None:
         units, self._unit_of, self._batches = group_units(messages)
@@ -268,11 +268,11 @@ class _Candidates:
             heapq.heappush(self._ready_batches, self._waiting_batches.popleft())
 
     def find_units(self, numbers: Iterable[int]) -> set[int]:
-        """Units of these messages."""
+        """Group these messages into units."""
         return {self._unit_of[number] for number in numbers if number in self._unit_of}
 
     def members(self, unit: int) -> list[int]:
-        """Remaining messages of a unit."""
+        """Return the remaining messages of a unit."""
         return [number for number in self._units[unit] if self._is_member(number, unit)]
 
     def add_unit(self, numbers: Iterable[int]) -> None:
@@ -324,7 +324,7 @@ class _ReplayedConversation:
         self._led: int | None = None
         """The user message that led to the assistant's last turn."""
         self._answered = False
-        """There are results of the assistant's last turn."""
+        """Whether the request has results of the assistant's last turn."""
 
     def add_message(self, number: int) -> None:
         message, self._count = self._messages[number], number + 1
@@ -345,7 +345,7 @@ class _ReplayedConversation:
     @property
     def protected(self) -> set[int]:
         """Messages that must stay: the user's last texts and the very last message. If the current question is a turn
-        with its results, also the user message that led to it: otherwise the conversation would begin with the
+        with its results, the user message that led to it also stays; otherwise the conversation would begin with the
         assistant."""
         protected = (
             self._last,
@@ -358,7 +358,8 @@ class _ReplayedConversation:
 
 
 def _turns(messages: Sequence[Message]) -> list[int]:
-    """Number of messages in each past request: those before each turn of the assistant, and all of them for now."""
+    """Return the number of messages in each past request: those before each turn of the assistant, and all of them for
+    the current one."""
     past = [
         number
         for number in range(1, len(messages))
@@ -368,7 +369,7 @@ def _turns(messages: Sequence[Message]) -> list[int]:
 
 
 def _images_of(message: Message) -> list[tuple[int, int]]:
-    """Images of a message, as (block, index inside a result or -1)."""
+    """Return the images of a message, each as (block, index inside a result or -1)."""
     places: list[tuple[int, int]] = []
     for index, block in enumerate(message.content):
         if isinstance(block, ToolResult):

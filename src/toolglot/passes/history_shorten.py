@@ -13,7 +13,7 @@ from toolglot.passes.history_size import NO_IMAGE
 HEAD = 2 / 3
 """Share of the remaining bytes that the beginning of the result gets."""
 MOST_NO_IMAGES = 64
-"""Most image placeholders per text that do not count. If there are more, they are the tool's own text."""
+"""Maximum image placeholders per text that do not count. If there are more, they are the tool's own text."""
 LEFT_OUT = " bytes are left out here …]"
 JOINED = 128
 """Bytes that an already shortened result may have gained when the client returned it."""
@@ -22,8 +22,9 @@ LEAST = 256
 
 
 def shorten(limit: int) -> RequestPass:
-    """Create the pass that shortens each result to this many bytes of text. `report_shortened` must
-    follow it: only then is it known which results are sent at all."""
+    """Create the pass that shortens each result to this many bytes of text. `report_shortened` must follow it, because
+    only then it is known which results are sent.
+    """
 
     def fit(request: Request, context: Context) -> Request:
         context.shortened = {}
@@ -60,15 +61,16 @@ def report_shortened(limit: int) -> RequestPass:
 
 
 def _size(block: Block) -> int:
-    """Bytes of text in a block. Media and image placeholders do not count here."""
+    """Count the bytes of text in a block. Media and image placeholders do not count here."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     return len(block.text) if block.text.isascii() else len(_bytes(block.text))
 
 
 def _spare(block: Block) -> int:
-    """Bytes of a text that do not count: image placeholders, and the line of an earlier cut. Some wire formats have one
-    text for a whole result, so in a returned history the parts and image placeholders are lines of that text."""
+    """Count the bytes of a text that are not part of its size: image placeholders, and the line of an earlier cut. Some
+    wire formats have one text for a whole result, so in a returned history the parts and image placeholders are lines
+    of that text."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     images = min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)
@@ -120,7 +122,7 @@ def _text(raw: bytes) -> str:
 
 
 def _boundary(raw: bytes, place: int, step: int) -> int:
-    """The nearest UTF-8 character boundary in this direction."""
+    """Return the nearest UTF-8 character boundary in this direction."""
     place = min(max(place, 0), len(raw))
     while 0 < place < len(raw) and raw[place] & 0xC0 == 0x80:
         place += step

@@ -45,7 +45,7 @@ class Limit(NamedTuple):
         return _PLACES[self.name]
 
     def mark(self, fixed: int) -> int:
-        """Amount to keep after a cut. `fixed` is the amount that cannot be cut."""
+        """Return the amount to keep after a cut. `fixed` is the part that cannot be cut."""
         return fixed + max(int((self.most - fixed) * self.share), 1) if fixed < self.most else self.most
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Scale:
         self._bytes = "max_bytes" in wanted
 
     def fixed(self, request: Request) -> Size:
-        """Size of the request without messages: tools cost tokens too."""
+        """Return the size of the request without messages: tools cost tokens too."""
         return (0, 0, 0 if self._tokens is None else estimate(replace(request, messages=())), 0, 0)
 
     def bare(self, message: Message) -> Size:
@@ -90,12 +90,12 @@ class Scale:
 
 
 def _foreign(message: Message) -> Native:
-    """Native fields without toolglot's own marks, which are never sent."""
+    """Return the native fields without toolglot's own marks, which are never sent."""
     return {owner: fields for owner, fields in message.native.items() if owner != OURS}
 
 
 def _bytes(block: Block) -> int:
-    """Estimated bytes of a block in a JSON wire format; too high rather than too low."""
+    """Estimate the bytes of a block in a JSON wire format; rather too high than too low."""
     size = len(json.encode(block)) + 1 - _SPARE.get(type(block), 0)
     return size - sum(_SPARE.get(type(part), 0) for part in block.content) if isinstance(block, ToolResult) else size
 

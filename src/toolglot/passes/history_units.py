@@ -15,18 +15,19 @@ from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, leading
 
 NO_RESULTS = Text(text="[results no longer sent]")
-"""Placeholder for dropped results that had text beside them. It tells the model what the text belongs to. If the
+"""Placeholder for dropped results that had text beside them. It shows the model the origin of the text. If the
 conversation is cut again, it shows that the text is not a question of the user."""
 
 
 def is_beside_results(message: Message) -> bool:
-    """Whether the text of this message is, or was, beside results. Agents write their own reminders there."""
+    """Return whether the text of this message is, or was, beside results. Agents write their own reminders there."""
     return has_results(message) or [_text(block) for block in message.content[:1]] == [NO_RESULTS.text]
 
 
 class SeparatedMessages(NamedTuple):
-    """A conversation, and the user messages around it that toolglot inserted. The user never wrote these, so nothing
-    has to stay for them. They are recognized by text and position, because no wire format carries a mark for them."""
+    """A conversation, and the user messages around it that toolglot inserted. The user did not write them, so they do
+    not protect other content. They are recognized by text and position, because no wire format carries a mark for them.
+    """
 
     begin: tuple[Message, ...]
     conversation: tuple[Message, ...]
@@ -53,14 +54,14 @@ def separate_inserted(messages: tuple[Message, ...], begin: str, asking: str) ->
 
 
 def _is_user_text(message: tuple[Message, ...], words: str) -> bool:
-    """Whether this is one user message with exactly this text."""
+    """Return whether this is one user message with exactly this text."""
     if not message or not words or message[0].role != "user":
         return False
     return [_text(block) for block in message[0].content] == [words]
 
 
 def _text(block: Block) -> str | None:
-    """The text without `native` fields, citations and breakpoints; None if the block is not a text."""
+    """Return the text without `native` fields, citations and breakpoints; None if the block is not a text."""
     return block.text if isinstance(block, Text) else None
 
 

@@ -1,7 +1,6 @@
-"""Call ids: every call has one, no two calls share one, and the target's wire can hold it.
-
-An id depends only on the preceding content, never on chance: the same history gives the same ids in every process, and
-appending a turn changes none of them (prompt caches depend on this). Results get the ids of their calls.
+"""Make call ids complete, unique and valid for the target's wire. An id depends only on the preceding content and is
+never random: the same history gives the same ids in every process, and appending a turn changes none of them (prompt
+caches depend on this). Results get the ids of their calls.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def derive(request: Request, context: Context) -> Request:
 
 
 def _with_state_ids(request: Request, context: Context) -> Request:
-    """Give calls of the target the ids back in which it carries state, and their results too."""
+    """Restore the ids of the target's calls that carry its state, and the ids of their results."""
     if not context.can.ids.state_mark or not context.features & features.NATIVE_CALLS:
         return request
     calls = [call for call in tool_history(request, context).calls if call.native]
@@ -52,7 +51,7 @@ def _with_state_ids(request: Request, context: Context) -> Request:
 
 
 def _with_ids(request: Request, new: Mapping[str, str]) -> Request:
-    """The request with other ids, for calls and their results alike."""
+    """Replace ids in calls and their results."""
 
     def rename(block: Block, place: Place) -> tuple[Block, ...]:
         match block:
@@ -66,7 +65,7 @@ def _with_ids(request: Request, new: Mapping[str, str]) -> Request:
 
 
 def unique(request: Request, context: Context) -> Request:
-    """Ids for all calls, no two the same, in any dialect."""
+    """Make the ids of all calls unique, for any dialect."""
     history = tool_history(request, context)
     if history.has_own_ids:
         return _with_names(request, history, context)
@@ -92,13 +91,13 @@ def _id_by_position(turn: int, ordinal: int, call: ToolCall) -> str:
 
 
 def _all_ids(request: Request) -> Iterator[str]:
-    """The ids of all calls and results, of those inside of results too."""
+    """Return the ids of all calls and results, including those inside results."""
     return filter(None, (_id_of(block) for block, _ in blocks(request)))
 
 
 def _with_names(request: Request, history: ToolHistory, context: Context) -> Request:
-    """The request with the names of calls on their results, where ids alone tell whose they are."""
-    # If calls and results are in pairs, their lists are parallel.
+    """Add the names of calls to their results, if ids alone identify the calls."""
+    # If calls and results are paired, their lists are parallel.
     calls = _calls_of_results(history) if context.features & features.UNPAIRED else history.calls
     results = [
         result
@@ -110,7 +109,7 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
 
 
 def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:
-    """The call that each result belongs to, if it precedes the result."""
+    """Return the call of each result, if it precedes the result."""
     calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
     found = [calls.get(result.call_id, _NO_CALL) for result in history.results]
     return [call if at < place else None for (call, at), place in zip(found, history.places, strict=True)]
@@ -120,7 +119,7 @@ _NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))
 
 
 def _with_call_name(result: ToolResult, call: ToolCall | _PairedCall) -> ToolResult:
-    """Gemini refuses a response whose name is not that of its call."""
+    """Set a result's name to that of its call. Gemini refuses any other name."""
     return replace(result, call_id=call.id, name=call.name, kind=call.kind)
 
 
@@ -132,7 +131,7 @@ def _id_of(block: Block) -> str | None:
 
 
 class _PairedCall(Struct):
-    """A call of the batch that results may answer now. `sent` is the id that the client sent."""
+    """A call of the current batch, which results may answer. `sent` is the id that the client sent."""
 
     id: str
     sent: str
@@ -142,7 +141,8 @@ class _PairedCall(Struct):
 
 
 _LOOKED_AHEAD = 256
-"""Messages behind a result without an id in which results may name the calls that it must not take."""
+"""Number of messages after a result without an id to search for results that name their calls, which it must not take.
+"""
 
 
 def _has_result_without_id(message: Message) -> bool:
@@ -150,8 +150,9 @@ def _has_result_without_id(message: Message) -> bool:
 
 
 class Pairing:
-    """The ids given so far, and the batch of calls that is waiting for results. `note` gets a line for each
-    changed id, as a receipt does."""
+    """Tracks the assigned ids, and the batch of calls that waits for results. `note` gets a line for each changed id,
+    as a receipt does.
+    """
 
     def __init__(self, note: Callable[[str, str, str], None]) -> None:
         self.seen: set[str] = set()
@@ -160,15 +161,15 @@ class Pairing:
         self._turn = 0
         self._ordinal = 0
         self._waiting: dict[tuple[str, ...], deque[_PairedCall]] = {}
-        # Calls of earlier batches without a result, the latest batch last: results may come late.
+        # Calls of earlier batches without a result, the latest batch last, because results may be late.
         self._overdue: dict[tuple[str, ...], list[_PairedCall]] = {}
         self._latest: dict[str, _PairedCall] = {}
-        # By the ids that the client sent: calls of the batch without a result, and results that are still to come.
+        # By the ids that the client sent: calls of the batch without a result, and results that have not arrived yet.
         self._unanswered: defaultdict[str, int] = defaultdict(int)
         self._named: defaultdict[str, int] = defaultdict(int)
 
     def over(self, messages: Iterable[Message]) -> Iterator[Message]:
-        """The messages of a conversation of any length, each seen once."""
+        """Process the messages of a conversation of any length, each once."""
         before = ""
         answers: list[tuple[int, Message]] = []
         for number, message in enumerate(messages):
@@ -188,8 +189,9 @@ class Pairing:
         yield from self._pair_from(answers)
 
     def _pair_from(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
-        """The messages from a result without an id on. Ids are worth more than names and order, so a call that a later
-        one of these results names is not given to one without an id."""
+        """Process the messages from a result without an id on. Ids take precedence over names and order, so a call that
+        a later result names is not given to a result without an id.
+        """
         self._named = defaultdict(int)
         for _, message in messages:
             for block in message.content:
@@ -258,7 +260,7 @@ class Pairing:
 
     def _find(self, result: ToolResult) -> _PairedCall | None:
         if result.call_id:
-            # Of calls that share an id the tool's name tells which is meant.
+            # If calls share an id, the tool's name decides.
             named = self._next("id", result.call_id, result.name) if result.name is not None else None
             key: tuple[str, ...] = ("id", result.call_id)
             return named or self._next(*key) or self._overdue_call(key) or self._latest.get(result.call_id)
@@ -266,14 +268,16 @@ class Pairing:
         return self._next(*key) or self._overdue_call(key)
 
     def _overdue_call(self, key: tuple[str, ...]) -> _PairedCall | None:
-        """The first call of the latest earlier batch under this key that has no result yet."""
+        """Return the first call of the latest earlier batch under this key that has no result yet."""
         calls = self._overdue.get(key, [])
         while calls and calls[-1].answered:
             calls.pop()
         return calls[-1] if calls else None
 
     def _next(self, *key: str) -> _PairedCall | None:
-        """The first call of the batch under this key that has no result yet, and that no later one names by its id."""
+        """Return the first call of the batch under this key that has no result yet and that no later result names by
+        its id.
+        """
         queue = self._waiting.get(key)
         while queue and (queue[0].answered or (key[0] != "id" and self._is_named(queue[0]))):
             queue.popleft()
@@ -287,7 +291,7 @@ class Pairing:
     lambda context: features.ODD_IDS if features.takes_plain_ids(context.can.ids) else features.CALLS, in_place=True
 )
 def shorten(request: Request, context: Context) -> Request:
-    """Replace ids that the target's wire does not allow, for a call and its result alike."""
+    """Replace ids that the target's wire does not allow, in calls and results."""
     if context.can.ids.form:
         return _number(request, context)
     history = tool_history(request, context)
@@ -313,8 +317,9 @@ def shorten(request: Request, context: Context) -> Request:
 
 
 def _number(request: Request, context: Context) -> Request:
-    """Give all calls the ids that the target's template writes into the prompt. They depend on the calls before alone,
-    so that a longer conversation has the same ones."""
+    """Give all calls the ids that the target's template writes into the prompt. They depend only on earlier calls, so
+    that a longer conversation keeps them.
+    """
     if not tool_history(request, context).has_own_ids:
         request = unique(request, context)
     calls = tool_history(request, context).calls
@@ -352,7 +357,7 @@ class _Renaming:
         return new
 
     def _without_state(self, old: str) -> str:
-        """The id without the state that the client's server put in it, unless the target takes such ids."""
+        """Return the id without the state that the client's server put in it, unless the target accepts such ids."""
         if not self._mark or self._mark not in old or is_legal_id(old, self._rules):
             return old
         return old.partition(self._mark)[0] or old
@@ -365,7 +370,7 @@ def is_legal_id(call_id: str, rules: CallIdRules) -> bool:
 
 
 class UsedIds:
-    """The call ids of a conversation. It also contains ids that the client does not keep apart from one of them."""
+    """The call ids of a conversation. It also contains ids that the client does not distinguish from one of them."""
 
     __slots__ = ("_ids", "_wholes")
 
@@ -387,7 +392,7 @@ class UsedIds:
 
 
 def _whole(call_id: str) -> str | None:
-    """The call that a client takes this one for a part of: `a` for `a_1`."""
+    """Return the id of the call that a client would treat this one as a part of: `a` for `a_1`."""
     if not call_id[-1:].isdecimal():
         return None
     whole, _, number = call_id.rpartition("_")
@@ -402,10 +407,9 @@ _pattern = lru_cache(maxsize=64)(re.compile)  # `re` has a cache as well, behind
 
 
 def replacement_id(call_id: str, rules: CallIdRules, taken: Container[str], *salt: object) -> str:
-    """A legal id that is not taken: a readable rest of the old one and a hash, or the hash alone.
-
-    The hash alone serves wires that allow no underscore; Mistral's ids are exactly nine letters and digits. A hash of
-    digits only is not used: some clients take `a_123` for a part of the call `a` (`CallIdRules.numbered_parts`).
+    """Create a valid unused id: a readable part of the old one and a hash, or the hash alone. The hash alone is for
+    wires that allow no underscore; Mistral's ids are exactly nine letters and digits. A hash of digits only is not
+    used: some clients take `a_123` for a part of the call `a` (`CallIdRules.numbered_parts`).
     """
     length = rules.max_length
     stem = "".join(letter if is_legal_id(letter, rules) else "_" for letter in call_id[:length])[: max(length - 9, 0)]

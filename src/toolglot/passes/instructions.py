@@ -1,4 +1,4 @@
-"""Insert instructions that ask the model for what the target's wire format cannot express."""
+"""Insert instructions for the model in place of settings that the target's wire format cannot express."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Reasoning state that no client carries: taken out of an answer to be kept elsewhere, and put back into the history.
+"""Reasoning state that clients do not carry: extracted from an answer, stored elsewhere, and restored in the history.
 
-Some clients have no field for the state of a model and some do not send it back. What its owner wants to see again of
-an answer is then kept by the client or the store, and comes back here as the `AnswerState` of that answer: its
-reasoning whole, and of its calls and texts only what the owner has put on them. Where the history has lost some of it,
-it is put back on the blocks that it belongs to, before the other passes see the history. What the client has sent
-itself, in its own field or in an envelope, stays as it is.
+Some clients have no field for the state of a model and some do not send it back. The state that the owner expects back
+is then kept by the client or the store, and returns here as the `AnswerState` of the answer: its complete reasoning,
+and the owner's state of its calls and texts. If the history lacks some of it, it is restored on its blocks before the
+other passes see the history. State that the client has sent itself, in its own field or in an envelope, stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from toolglot.wire.incremental_json import drain
 
 
 def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> bool:
-    """May the target miss something here? Not where a client of its own dialect has sent what is in its own field;
-    a client of another one has no field for all that there may be. Where that field holds its own vendor's state, the
-    vendor has made the answer, and nothing in it is the target's."""
+    """Return whether state for the target may be missing here. It is not if a client of the target's dialect has sent
+    its own field. Clients of other dialects lack fields for some state. If the field holds state of the client's own
+    vendor, that vendor created the answer, so it has no state of the target."""
     if source != target:
         return slot is None or not any(_is_vendors(native_of(block, source).get(slot)) for _, block in run.blocks)
     return not any(
@@ -36,12 +36,13 @@ def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> b
 
 
 def _is_vendors(state: object) -> bool:
-    """Is it state of the client's own vendor, and neither an envelope nor the mark for calls of other models?"""
+    """Return whether it is state of the client's own vendor, and neither an envelope nor the mark for calls of other
+    models."""
     return bool(state) and not is_ours(state) and state != UNSIGNED
 
 
 def put_back(kept: Mapping[int, AnswerState]) -> RequestPass:
-    """The pass that puts state back, each on the answer of this number."""
+    """Create the pass that restores each state on the answer with its number."""
 
     def restore(request: Request, context: Context) -> Request:
         messages = list(request.messages)
@@ -72,7 +73,7 @@ _TAKES_NONE = "this model accepts none"
 
 
 def with_states(passes: Sequence[RequestPass], kept: Mapping[int, AnswerState]) -> tuple[RequestPass, ...]:
-    """Insert this pass after the one that opens envelopes, which shows what the client has sent."""
+    """Insert this pass after the pass that opens envelopes, which reveals the state that the client has sent."""
     if not kept or open_envelopes not in passes:
         return tuple(passes)
     place = passes.index(open_envelopes) + 1

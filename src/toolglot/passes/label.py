@@ -36,7 +36,7 @@ class Labeller(Struct, eq=False):
         return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self.id_of(event)),)
 
     def whole(self, response: Response, content: tuple[Block, ...], service_tier: str | None) -> Response:
-        """Label a non-streamed answer, and set its content and service tier."""
+        """Label a whole (non-streamed) answer, and set its content and service tier."""
         return Response(
             id=self.id_of(response),
             model=self._alias or response.model or self._model,

@@ -23,7 +23,7 @@ from toolglot.wire.media_types import charset_of, normalize_source
 
 
 def marker(media: Media, what: str) -> Text:
-    """The text that replaces media. It keeps the cache breakpoint."""
+    """Return the text that replaces media. It keeps the cache breakpoint."""
     named = f" {media.name}" if media.name else ""
     return Text(text=f"[{media.kind}{named} {what}]", cache=media.cache)
 
@@ -102,7 +102,7 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
 
 
 def normalize_type(media: Media, place: Place, context: Context) -> Media:
-    """Read data URLs, and give the media its actual type, by its registered name and without parameters."""
+    """Decode a data URL, and set the actual media type by its registered name, without parameters."""
     given = media.source
     read = read_url(given.data)[0] if given.kind == "url" else given
     if read.kind == "url":
@@ -121,7 +121,7 @@ _UTF8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
 
 
 def _in_utf8(source: Source) -> Source:
-    """A text file in UTF-8. Other APIs have no place for its charset."""
+    """Convert a text file to UTF-8. Other APIs have no place for its charset."""
     charset = charset_of(source.media_type) if source.kind == "base64" and source.media_type else None
     if charset in _UTF8:
         return source
@@ -139,7 +139,7 @@ def _as_text(media: Media) -> Text:
 
 
 def _refusal(media: Media, context: Context) -> str | None:
-    """Reason why the target accepts this medium nowhere; None if it may accept it."""
+    """Return the reason why the target does not accept this medium anywhere; None if it may accept it."""
     source = media.source
     can = context.can.media
     is_known = can.file_store != "" and can.file_store == context.source_can.media.file_store

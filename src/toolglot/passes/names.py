@@ -1,11 +1,8 @@
-"""Tool names that the target's wire can hold, the same in definitions, choice, calls and results.
-
-Legal names stay. Others are cleaned, flattened (`namespace__name`) and, where that is not enough to keep them apart or
-short, given a hash. The declared tools come first, legal ones before the rest; names that only the history knows come
-after, so that a longer history changes nothing before it.
-
-`context.tools` remembers every tool as the client knows it, under the name that the upstream will use. A tool that
-keeps its namespace upstream is not in there: its name alone does not tell which one is meant.
+"""Make tool names valid for the target's wire, consistently in definitions, choice, calls and results. Valid names
+stay. Others are cleaned and flattened (`namespace__name`), and get a hash if they are still too long or not unique.
+Declared tools come first, valid ones before the others. Names that occur only in the history come after them, so that a
+longer history does not change earlier names. `context.tools` maps the upstream's name of every tool to the client's
+tool. It has no entry for a tool that keeps its namespace upstream, because its name alone is ambiguous.
 """
 
 from __future__ import annotations
@@ -29,12 +26,12 @@ from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.tools.declared import DECLARED
 
 Key: TypeAlias = tuple[str | None, str]
-"""A namespace and a name, as the client says them."""
+"""A namespace and a name, as the client writes them."""
 
 
 @runs_on(lambda context: features.TOOLS | features.CALLS | features.CHOICE, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
-    """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
+    """Make every tool name valid for the target and unique, and fill `context.tools` for the answer."""
     own = context.source == context.target
     tools, can, what = request.tools, context.can, "own names" if own else "names"
     declared = DECLARED.derive(tools, what, can, _declare, tools, can, own=own)
@@ -60,7 +57,7 @@ _name_of_result = attrgetter("name")
 
 
 class _DeclaredNames(Struct, frozen=True):
-    """Which name each declared tool has upstream."""
+    """The upstream name of each declared tool."""
 
     upstream: dict[Key, Key]
     namespaces_of: dict[str, list[str | None]]
@@ -69,10 +66,10 @@ class _DeclaredNames(Struct, frozen=True):
     tools: tuple[Tool | Opaque, ...]
     lines: tuple[ReceiptLine, ...]
     unchanged: frozenset[str]
-    """The names without a namespace that stay as they are."""
+    """The names without a namespace that stay unchanged."""
 
     def knows(self, history: ToolHistory) -> bool:
-        """Is everything that the history calls declared, under the name that it has upstream?"""
+        """Return whether every tool that the history calls is declared under its upstream name."""
         if not history.is_flat:
             return False
         unchanged, upstream = self.unchanged, self.upstream
@@ -108,7 +105,7 @@ def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) 
 
 
 class _NameAssigner:
-    """Names that are given one after the other, no two the same."""
+    """Assigns unique names one after the other."""
 
     def __init__(
         self,
@@ -137,7 +134,7 @@ class _NameAssigner:
         return new
 
     def keep(self, key: Key) -> Key:
-        """The key without its namespace where the target has none, and nothing else done to it."""
+        """Return the key unchanged, without its namespace if the target has none."""
         namespace, name = key
         if namespace is None or self._has_namespaces:
             return key
@@ -165,7 +162,7 @@ class _NameAssigner:
 
 
 class _CalledNames:
-    """The names of everything that is called, declared or not."""
+    """The names of all called tools, declared or not."""
 
     def __init__(self, declared: _DeclaredNames, context: Context) -> None:
         self._namespaces_of = declared.namespaces_of
@@ -185,7 +182,7 @@ class _CalledNames:
             return self._names.upstream[key]
         namespace, name = key
         if namespace is None:
-            # A client may leave out the namespace, or may have learnt the flattened name.
+            # A client may omit the namespace, or may have learned the flattened name.
             if len(homes := self._namespaces_of.get(name, [])) == 1:
                 return self._names.upstream[homes[0], name]
             if key in self._names.taken and (known := self._context.tools.get(name)) and known.namespace is not None:

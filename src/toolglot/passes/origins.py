@@ -144,7 +144,7 @@ class _MessageChange:
 
 
 def _parts(messages: Sequence[Message], place: Place) -> int:
-    """Number of parts of the result at this place; 0 if it is not a result."""
+    """Return the number of parts of the result at this place; 0 if it is not a result."""
     block = messages[place.message].content[place.block] if place.block >= 0 else None
     return len(block.content) if isinstance(block, ToolResult) else 0
 

@@ -90,7 +90,7 @@ def fit(request: Request, context: Context) -> Request:
 
 @lru_cache
 def _bits_without(fields: frozenset[str]) -> int:
-    """Feature bits of all settings except these."""
+    """Return the feature bits of all settings except these."""
     bits = 0
     for name, bit in features.SETTINGS.items():
         bits |= 0 if name in fields else bit
@@ -98,14 +98,14 @@ def _bits_without(fields: frozenset[str]) -> int:
 
 
 def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
-    """Fields that the target accepts in this request."""
+    """Return the fields that the target accepts in this request."""
     if not can.parameters.fields_without_reasoning or _reasons(request, can.reasoning):
         return can.parameters.fields
     return can.parameters.fields | can.parameters.fields_without_reasoning
 
 
 def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
-    """Whether the model will reason, given the settings that `effort.fit` will leave in the request."""
+    """Return whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning
@@ -121,7 +121,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
         return request
     if request.logprobs is None:
         return replace(request, logprobs=True)
-    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are asked for")
+    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are requested")
     return replace(request, top_logprobs=None)
 
 

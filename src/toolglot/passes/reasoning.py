@@ -19,7 +19,7 @@ from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
 """Signature that Google documents for calls that another model made."""
-UNKNOWN = "as nothing shows whose it is"
+UNKNOWN = "because its origin is unknown"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
@@ -31,7 +31,7 @@ other one."""
 
 
 def _demand_of(context: Context) -> HistoryDemand:
-    """The target's demands on a history whose reasoning is not its own."""
+    """Return the target's demands on a history whose reasoning is not its own."""
     return DIALECTS[context.target].upstream.demand if context.target in DIALECTS else NO_DEMAND
 
 
@@ -62,7 +62,7 @@ def settle(request: Request, context: Context) -> Request:
 
 
 def _features_of_change(request: Request, before: Request) -> int:
-    """Features that the request may have gained; none if every message has as many blocks as before."""
+    """Return the features that the request may have gained; none if every message has as many blocks as before."""
     counts = [[len(message.content) for message in each.messages] for each in (request, before)]
     return 0 if counts[0] == counts[1] else features.BLANK | features.NEIGHBOURS
 
@@ -120,8 +120,8 @@ _STATE_WHY = "signatures go back only to the model that made them"
 
 
 def _is_own(block: Thinking, context: Context) -> bool:
-    """Whether the target created this reasoning and accepts it back. Servers that imitate an API create reasoning
-    without its signature."""
+    """Return whether the target created this reasoning and accepts it back. Servers that imitate an API create
+    reasoning without its signature."""
     if context.aliased and (context.can.reasoning.in_history == "none" or _is_doubtful(block, context)):
         return False
     if context.target in block.native and (
@@ -132,8 +132,8 @@ def _is_own(block: Thinking, context: Context) -> bool:
 
 
 def _is_doubtful(block: Thinking, context: Context) -> bool:
-    """Whether this is only text in a field of the client's own API, for a model that accepts only its own reasoning.
-    Under an alias, nothing shows whether this model or another one of the same API wrote it."""
+    """Return whether this is only text in a field of the client's own API, for a model that accepts only its own
+    reasoning. Under an alias, nothing shows whether this model or another one of the same API wrote it."""
     if context.can.reasoning.in_history != "owned" or context.source != context.target:
         return False
     fields = native_of(block, context.target)
@@ -153,17 +153,17 @@ def _holds_state(block: Block, target: str) -> bool:
 
 
 def is_anothers(block: Block, target: str) -> bool:
-    """Whether another model is known to have created the block."""
+    """Return whether another model is known to have created the block."""
     return _holds_state(block, target) or any(MADE in fields for fields in block.native.values())
 
 
 def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
-    """Whether these fields contain a model's state. The placeholder for calls of other models is not state."""
+    """Return whether these fields contain a model's state. The placeholder for calls of other models is not state."""
     return not keys.isdisjoint(fields) and any(fields[key] != UNSIGNED for key in fields if key in keys)
 
 
 def reasons(request: Request, context: Context) -> bool:
-    """Whether the request enables reasoning. In another dialect's request, an effort or a budget alone enables it."""
+    """Return whether the request enables reasoning. In another dialect's request, an effort or a budget suffices."""
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.effort == "none":
         return False

@@ -136,10 +136,9 @@ BRIDGE = "I have read the tool results."
 
 
 def _with_bridges(request: Request, context: Context) -> Request:
-    """Put a short answer of the assistant between tool results and what the user says after them.
-
-    Mistral refuses a user's message after results (mistral-common #169). Inside of a result, the text would pass for
-    the tool's, and images have no place there.
+    """Put a short answer of the assistant between tool results and the user message after them. Mistral refuses a user
+    message directly after results (mistral-common #169). Inside a result, the text would look like the tool's, and
+    images are not allowed there.
     """
     messages: list[Message] = []
     for number, message in enumerate(request.messages):

@@ -60,7 +60,7 @@ class RefusedRequest(NamedTuple):
     """Remedies of the dialect."""
 
     def with_capabilities(self, **changes: Any) -> Context:
-        """The context with the target's corrected capabilities."""
+        """Return the context with the target's corrected capabilities."""
         return _with_capabilities(self.context, **changes)
 
 
@@ -82,9 +82,9 @@ class Remedies(Struct, frozen=True, kw_only=True):
     """Known rejections of one dialect's servers."""
 
     refusals: tuple[Remedy, ...] = ()
-    """In order: the first one that matches and changes something is used."""
+    """Remedies in order. The first one that matches and changes anything is used."""
     fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
-    """How to remove a field that no pass knows."""
+    """Functions that remove a field that no pass handles."""
     named_fields: Mapping[str, Fix] = {}
     """Fixes for fields that a validator names, if there is a better fix than removal."""
 
@@ -113,7 +113,7 @@ def forget_reasoning(refusal: RefusedRequest) -> Request:
     return replace(refusal.request, messages=tuple(messages))
 
 
-# How much to think
+# Amount of thinking
 
 
 _REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
@@ -143,7 +143,7 @@ def think_by_budget(refusal: RefusedRequest) -> Request:
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
         return request
-    refusal.context.receipt.note("reasoning", "thinking", f"the upstream wants a budget: {BUDGET} tokens")
+    refusal.context.receipt.note("reasoning", "thinking", f"the upstream requires a budget: {BUDGET} tokens")
     return replace(request, reasoning=replace(wanted, mode="on", budget_tokens=BUDGET))
 
 
@@ -161,7 +161,7 @@ def think_anyway(refusal: RefusedRequest) -> Request:
     return effort.fit(refusal.request, refusal.with_capabilities(reasoning_off=False))
 
 
-# Which tools to call
+# Tool choice
 
 
 def choose_freely(refusal: RefusedRequest) -> Request:
@@ -173,7 +173,7 @@ def choose_freely(refusal: RefusedRequest) -> Request:
     return remove_fields("tool_choice")(refusal)
 
 
-# How much to write
+# Output length
 
 
 def write_less(refusal: RefusedRequest) -> Request:
@@ -214,8 +214,8 @@ def lower_temperature(refusal: RefusedRequest) -> Request:
 
 
 def other_roles(refusal: RefusedRequest) -> Request:
-    """Turn developer messages into system messages; else later system messages into tagged user text; else move the
-    system prompt into the first user message."""
+    """Turn developer messages into system messages; otherwise later system messages into tagged user text; otherwise
+    move the system prompt into the first user message."""
     request, context = refusal.request, refusal.with_capabilities(developer_role=False)
     if any(message.role == "developer" for message in request.messages):
         refusal.context.receipt.note("messages", "developer messages", "the upstream expects them as system messages")
@@ -239,7 +239,7 @@ def alternate_roles(refusal: RefusedRequest) -> Request:
     request = system.fit(refusal.request, context)
     merged = turns.merge_neighbours(request, context)
     if (count := len(request.messages) - len(merged.messages)) > 0:
-        why = "the upstream wants one message for each turn; they join those before them"
+        why = "the upstream requires one message for each turn; they are merged with those before them"
         refusal.context.receipt.note("messages", f"{count} messages", why)
     return bridge_results(refusal._replace(request=merged))
 
@@ -252,7 +252,7 @@ def end_with_user(refusal: RefusedRequest) -> Request:
     return turns.group(refusal.request, refusal.with_capabilities(prefill=False))
 
 
-# Schemas and media of a client of the upstream's own dialect, which no pass looks at
+# Schemas and media of a client of the upstream's own dialect, which no pass handles
 
 
 def rewrite_schemas(rewrite: Callable[[Json, str, Receipt], Json]) -> Fix:
@@ -296,7 +296,7 @@ _CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values
 
 
 def fix_fields(refusal: RefusedRequest) -> Request:
-    """Fix all fields that pydantic names at once: its errors come as a list, and a second rejection would be final."""
+    """Fix all fields that pydantic names at once: its errors are a list, and a second rejection would be final."""
     text = refusal.match.string
     places = list(_LOCATION.finditer(text))
     ends = [place.start() for place in places[1:]] + [len(text)]
@@ -324,13 +324,13 @@ _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "functio
 
 
 def _field_names(path: str) -> list[str]:
-    """Names in a path that are fields. Inside messages, pydantic also names the kind of message."""
+    """Return the names in a path that are fields. Inside messages, pydantic also names the kind of message."""
     parts = _parts(path)
     return [part for part in parts if part not in _ROLES] if "messages" in parts else parts
 
 
 def _parts(path: str) -> list[str]:
-    """Names in a path, without indices."""
+    """Return the names in a path, without indices."""
     return [part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()]
 
 
@@ -381,7 +381,8 @@ def remove_named_field(refusal: RefusedRequest) -> Request:
 
 
 def _names(refusal: RefusedRequest) -> Iterable[str]:
-    """Parts of the paths that the error names, the last part first; the paths in its text come before `param`."""
+    """Return the parts of the paths that the error names, the last part first; the paths in its text come before
+    `param`."""
     found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
     paths = [*found, refusal.error.param or ""]
     for path in paths:

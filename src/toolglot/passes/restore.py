@@ -26,7 +26,8 @@ from toolglot.wire import json
 
 
 def _carries_state(identity: str, context: Context) -> bool:
-    """Whether the id carries state that goes another way, as a client of another API does not return such ids whole."""
+    """Return whether the id carries state that is returned in another way, because clients of other APIs do not return
+    such ids unchanged."""
     mark = context.can.ids.state_mark
     return bool(mark) and mark in identity and context.source != context.target
 

@@ -1,8 +1,8 @@
-"""Fit the schemas of tools to the target: one that a vendor refuses loses the whole request.
+"""Fit the schemas of tools to the target. A single schema that the vendor refuses would fail the whole request.
 
 - Parameters get an object at the root, as every API requires. Others are wrapped in one, also for tools as text.
-- Keywords of older drafts become those of draft 2020-12 (`wire/json_schema.py`), which Anthropic demands.
-- Arrays get `items` if the target demands it, as OpenAI's APIs do.
+- Keywords of older drafts become those of draft 2020-12 (`wire/json_schema.py`), which Anthropic requires. - Arrays get
+  `items` if the target requires it, as OpenAI's APIs do.
 - Properties whose names the target refuses are renamed. Anthropic checks only those at the root, not those of inner
   objects, items or definitions (accelerated-intelligent-document-processing-on-aws #709 has measured it).
 
@@ -76,7 +76,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def wrap_parameters(request: Request, context: Context) -> Request:
-    """Wrap parameters that may be no object, and change nothing else. Text formats take any other schema."""
+    """Wrap parameters that may not be an object, and change nothing else. Text formats accept any other schema."""
     tools = request.tools
 
     def wrap_tools(lines: Receipt) -> Tools:
@@ -104,7 +104,7 @@ def _wrap_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaq
 
 
 def _argument_forms(tools: Tools) -> dict[str, ArgumentForm]:
-    """The tools whose arguments have another form upstream, by name."""
+    """Return the tools whose arguments have another form upstream, by name."""
     return {
         tool.name: form
         for tool in tools
@@ -147,7 +147,7 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "the target cannot enforce a tool's schema")
         return replace(tool, strict=None)
     if context.can.tools.strict_all_required and not _is_strict(tool.parameters):
-        why = "the target's strict mode wants every property required and no others allowed"
+        why = "the target's strict mode needs every property required and no others allowed"
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
     return tool
@@ -189,7 +189,7 @@ def add_items(schema: Json, where: str, receipt: Receipt) -> Json:
     """Add `items` to arrays without it. The same object if there are none."""
     if not any(map(lacks_items, iterate_schemas(schema))):
         return schema
-    receipt.note(where, "arrays without items", "the target wants items: {}, which means the same")
+    receipt.note(where, "arrays without items", "the target requires items: {}, which means the same")
     return rewrite_schemas(schema, lambda node: {**node, "items": {}} if lacks_items(node) else node)
 
 
@@ -224,8 +224,9 @@ def _new_keys(schema: Json, pattern: str) -> dict[str, str]:
 
 
 def _separate_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let references to the root lead to a copy of it, which keeps its names: only the names of a call's own arguments
-    change, not those of objects inside them."""
+    """Redirect references to the root to a copy with the original names: only the names of a call's own arguments
+    change, not those of objects inside them.
+    """
     if not any(node.get("$ref") == "#" for node in iterate_schemas(schema)):
         return schema
     name = f"root_{digest(*schema)[:8]}"
@@ -280,7 +281,7 @@ def _move_reference(
 
 
 def _to_object_schema(schema: Json, where: str, context: Context) -> Json | None:
-    """Convert a schema to the nearest one with an object at its root. None if its values may be no objects."""
+    """Convert a schema to the nearest one with an object at its root. None if its values may not be objects."""
     if schema is None or schema is True or schema == {}:
         return EMPTY
     if not isinstance(schema, dict):
@@ -382,7 +383,8 @@ def _merge(
 
 
 def _required_properties(schema: dict[str, Any], branches: list[dict[str, Any]], together: bool) -> list[str]:
-    """Required properties: those of the schema, and those that all branches require (any branch, for `allOf`)."""
+    """Return the required properties: those of the schema, and those that all branches require (any branch, for
+    `allOf`)."""
     demanded = [_names(branch) for branch in branches]
     shared = (set.union if together else set.intersection)(*map(set, demanded))
     return list(dict.fromkeys([*_names(schema), *(name for names in demanded for name in names if name in shared)]))
@@ -437,7 +439,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def _is_strict(schema: Json) -> bool:
-    """Whether every object in the schema requires all of its properties and allows no others."""
+    """Return whether every object in the schema requires all of its properties and allows no others."""
     for node in iterate_schemas(schema):
         properties = node.get("properties")
         if (isinstance(properties, dict) or node.get("type") == "object") and (

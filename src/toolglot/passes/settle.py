@@ -11,14 +11,15 @@ If the response was truncated, its stop reason shows it. Otherwise it depends on
 - Arguments are text: the client gets them unchanged, since the text itself shows that the call cannot be run.
 - A call is written once it is complete: the client gets a text instead, and the matching stop reason if it has one,
   which makes agents ask again.
-- The client has already seen pieces of an object: only an error cannot be misread. It takes the place of the call's
-  end: Claude Code keeps every block that has ended, and sends the broken call back with the next request.
+- The client has already seen pieces of an object: only an error cannot be misread. The error replaces the call's end:
+  Claude Code keeps every block that has ended, and sends the broken call back with the next request.
 
 A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and returns an
 error to the model.
 
 A call without a name ends the answer with an error in every dialect. So does an answer that stops for calls if all of
-them are of a kind that only the upstream's dialect has: they are dropped, and an agent would take the task for done.
+them are of a kind that only the upstream's dialect has: they are dropped, and an agent would assume that the task is
+done.
 
 A call that its server marks as truncated may have arguments that are valid JSON. A client whose wire format has no such
 mark would run it. The last brace of its arguments is therefore not sent: the last piece of an object waits until the
@@ -202,7 +203,7 @@ class Settler:
         return tuple(each for each in (before, None if call.held else event) if each is not None)
 
     def _cut(self, index: int, call: _OpenCall, arguments: str, *, is_garbled: bool) -> Delta | None:
-        """The last piece of a truncated call, changed so that the arguments are not a JSON object."""
+        """Return the last piece of a truncated call, changed so that the arguments are not a JSON object."""
         if not is_garbled and arguments.strip() and call.held is not None:
             self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
             rest = call.held.text.rstrip()[:-1]
@@ -264,7 +265,7 @@ class Settler:
                 self._receipt.loss(f"content[{index}]", f"call of {name}", why)
 
     def _is_refused(self, index: int) -> bool:
-        """Whether this is a broken call that the client would run if the stream ended normally."""
+        """Return whether this is a broken call that the client would run if the stream ended normally."""
         if index not in self._broken or index in self._answerable:
             return False
         return not self._whole and self._client.calls.broken != "shown"
@@ -303,8 +304,8 @@ class Settler:
 
 
 def is_settled(response: Response, *, has_calls: bool) -> bool:
-    """Whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has calls,
-    and all of them are sound."""
+    """Return whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has
+    calls, and all of them are sound."""
     reason = response.stop.reason
     if has_calls:
         return reason not in ("end", "other", "malformed_call")
@@ -314,7 +315,7 @@ def is_settled(response: Response, *, has_calls: bool) -> bool:
 
 
 def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Whether the call can be run. `tools` are as for a `Settler`."""
+    """Return whether the call can be run. `tools` are as for a `Settler`."""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace() or arguments == _NULL:
         return False
@@ -322,7 +323,7 @@ def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Whether the client reads the arguments as those of a function."""
+    """Return whether the client reads the arguments as those of a function."""
     if call.kind == "function":
         return True
     original = find_original(tools, call.name)
@@ -330,12 +331,12 @@ def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def is_nameless(block: Block) -> bool:
-    """Whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
+    """Return whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
     if isinstance(block, Opaque):
         return block.dialect in DIALECTS and DIALECTS[block.dialect].answer.is_call(block.value)
     return isinstance(block, ToolCall) and not block.name
 
 
 def _single_block(block: Block, text: str) -> Sequence[Event]:
-    """Events of a block that is the only content of an answer."""
+    """Return the events of a block that is the only content of an answer."""
     return Open(0, block), Delta(0, text), Close(index=0)

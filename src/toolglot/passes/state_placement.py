@@ -98,7 +98,7 @@ def join_split_calls(run: AnswerRun, messages: Sequence[Message], states: Answer
 
 
 def find_first_message(messages: Sequence[Message], number: int, states: AnswerState) -> int:
-    """Find the first message of the answer whose state came with this message: a client that splits a batch may keep
+    """Find the first message of the answer whose state arrived with this message: a client that splits a batch may keep
     the state with any of its calls."""
     ids = _own_ids(states).keys()
     first = number
@@ -231,7 +231,7 @@ def _state(saved: Block, owner: str) -> Native:
 
 
 def _is_label(fields: Mapping[str, Any]) -> bool:
-    """Whether these fields only describe their text, and mean nothing without it."""
+    """Return whether these fields only describe their text, and mean nothing without it."""
     return all(key.startswith("$") for key in fields)
 
 
@@ -314,14 +314,15 @@ def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
 
 
 def _is_own(block: Block, context: Context) -> bool:
-    """Whether the target owns this reasoning. An envelope names the owner even if the owner needs only the text."""
+    """Return whether the target owns this reasoning. An envelope names the owner even if it needs only the text."""
     if not isinstance(block, Thinking):
         return False
     return context.target in block.native or (context.source == context.target and not block.native)
 
 
 def _repeats(block: Block, words: str) -> bool:
-    """Whether this is reasoning without state whose words are part of the saved text: the client had only the text."""
+    """Return whether this is reasoning without state whose words are part of the saved text: the client had only the
+    text."""
     return isinstance(block, Thinking) and bool(block.text) and _words(block.text) in words
 
 

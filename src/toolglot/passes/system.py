@@ -70,7 +70,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _before_answers(request: Request) -> list[bool]:
-    """For each message: whether the assistant's turn or the end comes next, system messages aside.
+    """Return for each message whether the assistant's turn or the end comes next, apart from system messages.
 
     "role 'system' must precede an 'assistant' message or end the array" (claude-code #73821).
     """
@@ -84,7 +84,7 @@ def _before_answers(request: Request) -> list[bool]:
 
 
 def _as_prompt(instructions: Iterable[Message], context: Context) -> tuple[Message, ...]:
-    """The system messages before the conversation; a single one if the target takes no more."""
+    """Return the system messages before the conversation; a single one if the target accepts only one."""
     run = list(instructions)
     if context.can.messages.system != "first" or len(run) < 2:
         return tuple(run)
@@ -107,7 +107,7 @@ def _with_known_role(message: Message, number: int, context: Context) -> Message
 
 
 def _may_follow(message: Message) -> bool:
-    """Whether system text may follow this message: a user's turn that is not blank."""
+    """Return whether system text may follow this message: a user's turn that is not blank."""
     return message.role in ("user", "tool") and any(
         not isinstance(block, Text) or block.text.strip() for block in message.content
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabilities:
-    """The target's capabilities, if tools may be described to it as text."""
+    """Return the target's capabilities, if tools may be described to it as text."""
     if text_calls is None or text_calls.rescue:
         return can
     from toolglot.textcalls.request import text_capabilities

@@ -1,7 +1,5 @@
-"""The calls and results of a conversation, found in one walk.
-
-`features.survey` collects them on its way; passes that pair, name and shorten look only at them. When a pass has moved
-messages, they are collected again for the next one that asks.
+"""The calls and results of a conversation, found in one walk. `features.survey` collects them; the passes that pair,
+rename and shorten use only them. After a pass has moved messages, they are collected again on demand.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ class ToolHistory:
         self.used_ids: set[str] = set()
         """The ids of calls and results."""
         self.has_own_ids = True
-        """Does every call have a unique id, and does every result name its call?"""
+        """Whether every call has a unique id and every result names its call."""
         self.is_without_ids = False
-        """There are calls, none has an id, and each result is in the place of its call's, under no other name."""
+        """Whether there are calls without any ids, and each result is in the place of its call, under no other name."""
 
     def find_ids(self, *, is_paired: bool = False) -> set[str]:
         """Find `used_ids` when the history is complete. `is_paired`: every result has the id of a call."""
@@ -72,7 +70,7 @@ class ToolHistory:
 
     @property
     def has_custom(self) -> bool:
-        """Is a call or a result one of a custom tool?"""
+        """Whether a call or a result belongs to a custom tool."""
         return any(call.kind == "custom" for call in self.calls) or any(
             result.kind == "custom" for result in self.results
         )
@@ -102,7 +100,7 @@ def collect(messages: tuple[Message, ...]) -> ToolHistory:
 
 
 def tool_history(request: Request, context: Context) -> ToolHistory:
-    """The calls and results of the messages as they are now."""
+    """Return the calls and results of the current messages."""
     known = context.tool_history
     if known is None or known.messages is not request.messages:
         known = context.tool_history = collect(request.messages)
@@ -110,7 +108,7 @@ def tool_history(request: Request, context: Context) -> ToolHistory:
 
 
 def with_results(request: Request, history: ToolHistory, results: list[ToolResult]) -> Request:
-    """The request with other results in the places of those that it has, in order, of the same ids."""
+    """Replace the results of the request, in order. The new ones have the same ids."""
     messages = [*request.messages]
     contents: dict[int, list[Block]] = {}  # of messages with several blocks
     is_same = True
@@ -135,8 +133,9 @@ def with_results(request: Request, history: ToolHistory, results: list[ToolResul
 
 
 def with_ids(request: Request, history: ToolHistory, new_id: Callable[[int, int, ToolCall], str]) -> Request:
-    """The request with ids for the calls and results of a history without ids, and with the names and kinds of calls on
-    their results. `new_id` makes the id of a call: the number of its assistant message, its number in that, and it."""
+    """Return the request with ids for the calls and results of a history without ids, and with the names and kinds of
+    calls on their results. `new_id` makes the id of a call: the number of its assistant message, its number in that,
+    and it."""
     messages: list[Message] = []
     calls: list[ToolCall] = []
     results: list[ToolResult] = []

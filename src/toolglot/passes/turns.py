@@ -1,7 +1,6 @@
-"""The last pass: messages grouped into the turns that the target's wire has.
-
-Some wires want one message per turn and the results in a user message, others a message for each result. Blocks keep
-their order, except that results come first in a user message, as Anthropic demands.
+"""Group messages into the turns of the target's wire. This is the last pass. Some wires require one message per turn
+and the results in a user message, others a message for each result. Blocks keep their order, except that results come
+first in a user message, as Anthropic requires.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def group(request: Request, context: Context) -> Request:
 
 
 def _has_blanks(messages: tuple[Message, ...]) -> bool:
-    """Has a text, or a message, nothing to say?"""
+    """Return whether there is an empty text or message."""
     return any(not message.content or _has_blank_text(message) for message in messages)
 
 
@@ -74,7 +73,7 @@ def _has_blank_text(message: Message) -> bool:
 
 
 def _with_message(messages: tuple[Message, ...], had_messages: bool, context: Context) -> tuple[Message, ...]:
-    """A conversation that the target takes, where nothing is left but system text."""
+    """Return a conversation that the target accepts if only system text is left."""
     if len(messages) > count_leading(messages):
         return messages
     if not had_messages:
@@ -84,7 +83,7 @@ def _with_message(messages: tuple[Message, ...], had_messages: bool, context: Co
         or context.can.messages.starts_with_user
         or context.can.messages.system in ("leading", "first")
     ):
-        context.receipt.loss("messages", "no message but system text", "the target wants one; a short one was added")
+        context.receipt.loss("messages", "no message but system text", "the target requires one; a short one was added")
         return (*messages, Message(role="user", content=(Text(text=START),)))
     return messages
 
@@ -109,7 +108,7 @@ def _continues(before: Message, message: Message) -> bool:
 
 
 def _join_message(run: list[Message]) -> Message:
-    """One message with the texts joined that came as pieces of one: others would put something between them."""
+    """Join the pieces of one text in a message, because other dialects would put a separator between them."""
     texts: list[list[Block]] = []
     for message in run:
         for block in message.content:
@@ -148,9 +147,8 @@ def _join_texts(pieces: list[Block]) -> Block:
 
 
 def _without_emptiness(request: Request, context: Context) -> Request:
-    """Without the empty text that the target refuses, spaces included, and without messages that have nothing else.
-
-    An empty instruction is removed for every target: some clients always send one.
+    """Remove empty and blank text that the target refuses, and messages without other content. Empty instructions are
+    removed for every target, because some clients always send one.
     """
     messages: list[Message] = []
     said = any(message.content for message in request.messages)
@@ -160,7 +158,7 @@ def _without_emptiness(request: Request, context: Context) -> Request:
             kept = _with_text(message)
         else:
             kept = _without_idle_text(request.messages, number, context)
-        # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
+        # An item that only its own dialect understands leaves nothing behind. A conversation of only such items stays.
         idle = not is_own and (said or message.role == "assistant" or not context.can.messages.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
@@ -170,11 +168,9 @@ def _without_emptiness(request: Request, context: Context) -> Request:
 
 
 def _without_idle_text(messages: Sequence[Message], number: int, context: Context) -> Message:
-    """Without the empty text of an assistant who says something else in the same turn.
-
-    The last frame of a stream of Gemini's is such a text, and its SDKs send it back. Where a text is an item of its
-    own, it would come between the calls and their results. A client of the target's own API says what it wants to;
-    only a text that held another model's state is no doing of its own.
+    """Remove empty assistant text if the same turn has other content. The last frame of a Gemini stream is such a text,
+    and Gemini's SDKs send it back. In APIs where a text is a separate item, it would come between the calls and their
+    results. For a client of the target's own API, only texts that held another model's state are removed.
     """
     message = messages[number]
     is_idle = _held_state if context.source == context.target else _is_idle
@@ -187,14 +183,14 @@ def _without_idle_text(messages: Sequence[Message], number: int, context: Contex
 
 
 def _is_idle(block: Block, target: str) -> bool:
-    """Is this an empty text that carries nothing to the target? Notes on shape are nothing to carry."""
+    """Return whether this is an empty text without any data for the target. Notes on the shape do not count."""
     if not isinstance(block, Text) or block.text or block.citations or block.cache is not None:
         return False
     return all(key.startswith("$") for key in native_of(block, target))
 
 
 def _held_state(block: Block, target: str) -> bool:
-    """Whether this is an empty text that only carried the state of another model."""
+    """Return whether this is an empty text that only carried the state of another model."""
     if not isinstance(block, Text) or block.text:
         return False
     return any(not key.startswith("$") for owner, fields in block.native.items() if owner != target for key in fields)
@@ -215,7 +211,7 @@ def _result_with_text(result: ToolResult) -> ToolResult:
 
 
 def _non_empty(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks without empty text; a cache breakpoint on such text moves to the text or result before it."""
+    """Return the blocks without empty text. A cache breakpoint on such text moves to the previous text or result."""
     kept: list[Block] = []
     for block in content:
         if not isinstance(block, Text) or block.text.strip():
@@ -230,7 +226,7 @@ def _with_cache(block: Block, cache: Cache) -> Block:
 
 
 def split_results(messages: Sequence[Message], context: Context) -> list[Message]:
-    """A message for each result and one for the rest, or all in the user's turn."""
+    """Split into one message per result and one for the rest, or put all in the user's turn."""
     split: list[Message] = []
     in_user_turn = context.can.calls.results_role == "user"
     for message in messages:
@@ -252,12 +248,12 @@ def split_results(messages: Sequence[Message], context: Context) -> list[Message
 
 
 def merge_neighbours(request: Request, context: Context) -> Request:
-    """The request with neighbouring messages of one role as one, if the target wants that."""
+    """Merge adjacent messages of one role, if the target requires it."""
     return with_messages(request, tuple(_merge_roles([*request.messages], context)))
 
 
 def _merge_roles(messages: list[Message], context: Context) -> list[Message]:
-    """Neighbours of one role as one message, where the target wants that."""
+    """Merge adjacent messages of one role, if the target requires it."""
     can = context.can
     merging = _BOTH if can.messages.roles_alternate else _ASSISTANT if can.calls.in_one_message else _NONE
     before = ""

@@ -44,7 +44,7 @@ class InputUnwrapper:
         return self._read_text()
 
     def _read_head(self) -> bool:
-        """Whether the text has begun. Until then the raw pieces are kept, in case it never does."""
+        """Return whether the text has begun. Until then the raw pieces are kept, in case it never does."""
         match = _HEAD.match(self._held)
         if match:
             self._held = self._held[match.end() :]
@@ -76,7 +76,7 @@ class InputUnwrapper:
         return self._unescape(text)
 
     def _is_escape(self, position: int) -> bool:
-        """Whether the backslash at this position begins an escape, and is not itself the second half of one."""
+        """Return whether the backslash at this position begins an escape, and is not itself the second half of one."""
         backslashes = 0
         while position - backslashes > 0 and self._held[position - backslashes - 1] == "\\":
             backslashes += 1

@@ -1,4 +1,4 @@
-"""Restore non-streamed answers that need no event pass: nearly all of them."""
+"""Restore non-streamed answers that need no event pass, as nearly all do."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from toolglot.passes.settle import is_nameless, is_settled, is_sound
 def restore_content(
     response: Response, context: Context, client: Dialect, upstream: Dialect, answer_id: Callable[[], str]
 ) -> tuple[Block, ...] | None:
-    """The blocks of this answer as the event passes would return them; None if only they can tell. They would also keep
-    its stop, and report only lost members. One check of each block covers all passes. `answer_id` returns the id that
-    the answer gets."""
+    """Return the blocks of this answer as the event passes would; None if the event passes must run. They would also
+    keep its stop, and report only lost members. One check of each block covers all passes. `answer_id` returns the
+    answer's id.
+    """
     if upstream.upstream.answer_pass is not None:  # it may find more blocks
         return None
     owner, slot = upstream.name, upstream.state.slot

@@ -24,7 +24,7 @@ def to_decimal(nano: int) -> str:
 
 
 def format_usd(nano: int) -> str:
-    """Format an amount for people: cents from one dollar on (`$3.10`), four significant digits below (`$0.001234`)."""
+    """Format an amount for people: cents from one dollar up (`$3.10`), four significant digits below (`$0.001234`)."""
     sign, amount = "-" if nano < 0 else "", abs(nano)
     decimals = 2
     if amount < NANO:

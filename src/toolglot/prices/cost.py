@@ -10,7 +10,7 @@ from toolglot.prices.price import Price, Rates
 _MILLION = 1_000_000
 
 ANY_TIER = "any"
-"""For `ceiling_of`: the service tier is not known."""
+"""Service tier for `ceiling_of` if the tier is unknown."""
 
 _STANDARD = frozenset({None, "", "auto", "default", "on_demand", "standard"})
 """Names of the standard service tier. `on_demand` is Groq's."""
@@ -22,10 +22,10 @@ class BilledTokens(NamedTuple):
     """Token counts of an answer that do not overlap."""
 
     fresh: int
-    """Input that is neither read from the cache nor written to it."""
+    """Input tokens that are neither read from the cache nor written to it."""
     read: int
     written: int
-    """Written to the cache with the shorter lifetime."""
+    """Tokens written to the cache with the shorter lifetime."""
     written_long: int
     output: int
 
@@ -41,9 +41,9 @@ def billed_tokens(usage: Usage) -> BilledTokens | None:
 
 
 def _split_input(usage: Usage, tokens: int) -> tuple[int, int, int, int]:
-    """Split the input into fresh, read, written and written for long.
+    """Split the input into fresh tokens, cache reads, short cache writes and long cache writes.
 
-    In `Usage`, the input includes what was read from the cache and written to it, and the writes include the long ones.
+    In `Usage`, the input includes cache reads and writes, and the writes include the long ones.
     """
     read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     if not (read or written):
@@ -53,9 +53,9 @@ def _split_input(usage: Usage, tokens: int) -> tuple[int, int, int, int]:
 
 
 def cost_of(usage: Usage, price: Price, service_tier: str | None = None) -> int | None:
-    """The cost of one model call in nano-USD, rounded once. `service_tier` is the one that the answer reports.
+    """Return the cost of one model call in nano-USD, rounded once. `service_tier` is the tier that the answer reports.
 
-    None if it cannot be known: the usage lacks input or output, or the price has no rate for what was used.
+    None if the cost is unknown: the usage lacks input or output, or the price has no rate for a kind of tokens in it.
     """
     tokens, output = usage.input_tokens, usage.output_tokens
     if tokens is None or output is None:
@@ -80,8 +80,11 @@ def cost_of(usage: Usage, price: Price, service_tier: str | None = None) -> int 
 
 
 def ceiling_of(price: Price, *, input_tokens: int, output_tokens: int, service_tier: str | None = ANY_TIER) -> int:
-    """An upper bound in nano-USD for the cost of every request with at most so many tokens: at any hour, with all of
-    the input written to the cache. It holds for every service tier, or for the standard one and this one."""
+    """Return an upper bound in nano-USD for the cost of a request with at most this many tokens.
+
+    It covers every hour, and input that is written to the cache completely. It covers every service tier, or the
+    standard tier and `service_tier`.
+    """
     tier = _tier(service_tier)
     rates = [each for each in price.ceilings if each.above < input_tokens or not each.above]
     if service_tier != ANY_TIER:
@@ -96,8 +99,10 @@ def _tier(service_tier: str | None) -> str | None:
 
 
 def _applicable(price: Price, tokens: int, service_tier: str | None) -> Rates | None:
-    """The rates for this size and service tier; None if they are unknown. Sizes have rates in the standard tier first:
-    another tier without a rate for a size has no known price there."""
+    """Return the rates for this size and service tier; None if they are unknown.
+
+    The standard tier defines the sizes. Another tier without a rate for a size has no known price there.
+    """
     tier, above = _tier(service_tier), 0
     for each in price.rates:
         if each.service_tier is None and above < each.above < tokens:

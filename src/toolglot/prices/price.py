@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 MAX_TOKENS = 2**63
-"""More than any input has."""
+"""Token count above the size of any input."""
 
 
 class Rates(Struct, frozen=True, kw_only=True, gc=False):
@@ -17,37 +17,40 @@ class Rates(Struct, frozen=True, kw_only=True, gc=False):
     input: int
     output: int
     cache_read: int | None = None
-    """None: the vendor lists no such rate, so these tokens cost as much as other input."""
+    """None if the vendor lists no such rate; these tokens then cost as much as other input."""
     cache_write: int | None = None
-    """The same."""
+    """None has the same meaning as for `cache_read`."""
     cache_write_long: int | None = None
-    """Writes with the longer lifetime. None: unknown if `cache_write` is set, else the same as other input."""
+    """Rate of writes with the longer lifetime. None means unknown if `cache_write` is set, otherwise the rate of other
+    input."""
     above: int = 0
-    """They apply to the whole request if its input has more tokens than this."""
+    """The rates apply to the whole request if its input has more tokens than this."""
     service_tier: str | None = None
-    """None is the standard tier."""
+    """None means the standard tier."""
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """The price of a model, as found for one time."""
+    """The price of a model at a given time."""
 
     vendor: str | None
-    """The vendor in the table; None if the price comes from the configuration alone."""
+    """The vendor's name in the table; None if the price comes only from the configuration."""
     model: str
     """The model's name in the table or in the configuration."""
     rates: tuple[Rates, ...]
-    """The rates at that time: one for each size and service tier. The first has neither."""
+    """Rates at that time, one for each size and service tier. The first row is for the smallest size and the standard
+    tier."""
     ceilings: tuple[Rates, ...]
-    """The rates at any hour of the day that begins then, including a change of the price."""
+    """All rates that apply in the 24 hours from that time, including a change of the price."""
     until: float | None = None
-    """The time of the next change (Unix seconds): an end of peak hours, or a new price."""
+    """Time of the next change (Unix seconds): the start or end of peak hours, or a new price."""
     source: str = ""
     date: str = ""
-    """The day on which the source was read."""
+    """The day when the source was read."""
     is_flat: bool = False
-    """The configuration sets input and output: a service tier without rates has those of the standard tier."""
+    """True if the configuration sets input and output, so a service tier without rates has the rates of the standard
+    tier."""
     small: int = 0
-    """The largest input with the rates of small requests; derived from `rates`."""
+    """The largest input that has the rates of small requests; derived from `rates`."""
 
     def __post_init__(self) -> None:
         sizes = [rates.above for rates in self.rates if rates.above]
@@ -55,12 +58,12 @@ class Price(Struct, frozen=True, kw_only=True):
 
     @property
     def base(self) -> Rates:
-        """Rates of small requests in the standard tier."""
+        """The rates of small requests in the standard tier."""
         return self.rates[0]
 
 
 class PriceOverride(Struct, frozen=True, kw_only=True):
-    """Rates from the configuration. Each replaces the table's, for every size, hour and service tier."""
+    """Rates from the configuration. Each replaces the table's rate for every size, hour and service tier."""
 
     input: int | None = None
     output: int | None = None
@@ -74,7 +77,7 @@ CONFIGURED = "configuration"
 
 
 def override_price(price: Price | None, override: PriceOverride, model: str) -> Price | None:
-    """Apply the configured rates to the table's price, if there is one. None if input or output stay unknown."""
+    """Apply the configured rates to the table's price, if any. Returns None if input or output stays unknown."""
     changed: dict[str, Any] = {
         name: rate for name in override.__struct_fields__ if (rate := getattr(override, name)) is not None
     }

@@ -26,7 +26,7 @@ from toolglot.prices.price import Price, Rates
 
 _DAY, _HOUR = 86400, 3600
 _WEEK = 7 * 24
-"""Hours of a week."""
+"""Number of hours in a week."""
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _EPOCH_DAY = 3
 """1970-01-01 was a Thursday."""
@@ -34,21 +34,22 @@ _UNIT = "USD/Mtok"
 _DATED = re.compile(
     r"(?:-20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|-20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])|@[\w.-]++)$"
 )
-"""The date or version after the name of a model."""
+"""The date or version at the end of a model name."""
 
 _TABLE_VENDORS = {"gemini": "google"}
-"""Vendors whose name in the table differs from `toolglot.upstream.vendors`."""
+"""Vendors whose name in the table differs from that in `toolglot.upstream.vendors`."""
 _AGGREGATORS = frozenset({"openrouter", "vercel"})
-"""Vendors that serve other vendors' models at their prices, as `author/model`."""
+"""Vendors that serve other vendors' models, as `author/model`, at the authors' prices."""
 _AUTHORS = {"anthropic": "anthropic", "google": "google", "openai": "openai", "x-ai": "xai", "xai": "xai"}
-"""Authors in such names -> vendors in the table. Only those whose models nobody else may serve at another price."""
+"""Authors in these names, and their vendors in the table. Includes only authors whose models have one price everywhere.
+"""
 
 
 Cells: TypeAlias = Mapping[str, str]
 
 
 class PriceRow(Struct, frozen=True, kw_only=True):
-    """One row: rates and when they apply."""
+    """One row of the table: rates, and the conditions under which they apply."""
 
     vendor: str
     model: str
@@ -56,7 +57,7 @@ class PriceRow(Struct, frozen=True, kw_only=True):
     starts: float | None = None
     ends: float | None = None
     hours: frozenset[int] = frozenset()
-    """Hours of the week in UTC, from Monday 0:00; empty for all hours."""
+    """Hours of the week in UTC, counted from Monday 0:00; empty for all hours."""
     source: str = ""
     date: str = ""
 
@@ -65,7 +66,7 @@ class PriceRow(Struct, frozen=True, kw_only=True):
 
 
 class PriceTable:
-    """Prices by vendor and model. Rows are parsed when they are found: most are never needed."""
+    """Prices by vendor and model. Rows are parsed only when a lookup finds them, because most are never needed."""
 
     def __init__(self, rows: Iterable[Cells]) -> None:
         self._rows: dict[str, dict[str, list[Cells]]] = {}
@@ -74,23 +75,27 @@ class PriceTable:
 
     @classmethod
     def parse(cls, text: str) -> PriceTable:
-        """Read a table of tab-separated cells whose first line names the columns."""
+        """Parse a table of tab-separated cells. The first line names the columns."""
         head, *lines = text.splitlines()
         names = head.split("\t")
         return cls(dict(zip(names, line.split("\t"), strict=True)) for line in lines if line)
 
     def find(self, model: str, *, vendor: str | None, at: float) -> Price | None:
-        """The price of a model of this vendor (a key of `toolglot.upstream.vendors`) at a time in Unix seconds.
+        """Find the price of a vendor's model at a time.
 
-        The name has to be that of the table, or that name and a date; with an aggregator, it has the author before it.
-        Without a vendor, only one vendor may have a model of this name. None if the price is unknown.
+        `vendor` is a key of `toolglot.upstream.vendors`, and `at` is in Unix seconds.
+
+        The name must match the table, with or without a date at its end. For an aggregator, the author comes first.
+        Without a vendor, only one vendor may have a model with this name. Returns None if the price is unknown.
         """
         found = self._find_rows(model, vendor)
         return None if found is None else _price([parse_row(row) for row in found], at)
 
     def find_all(self, model: str, *, at: float) -> list[Price]:
-        """The prices of a model at every vendor that has it, by its name or as `vendor/model` with the table's name of
-        the vendor."""
+        """Find the prices of a model at every vendor that offers it.
+
+        The model is a name, or `vendor/model` with the vendor's name in the table.
+        """
         vendor, _, name = model.partition("/")
         found = [
             _named(models, model) or (_named(models, name) if key == vendor else None)
@@ -100,13 +105,13 @@ class PriceTable:
         return [price for price in priced if price is not None]
 
     def rows(self) -> Iterator[PriceRow]:
-        """All rows."""
+        """Yield all rows."""
         for models in self._rows.values():
             for rows in models.values():
                 yield from map(parse_row, rows)
 
     def models(self) -> Iterator[tuple[str, str]]:
-        """Vendor and name of every model."""
+        """Yield the vendor and name of every model."""
         for vendor, models in self._rows.items():
             for model in models:
                 yield vendor, model
@@ -127,7 +132,8 @@ class PriceTable:
 
 
 def _named(models: Mapping[str, Sequence[Cells]], name: str) -> Sequence[Cells] | None:
-    """The rows of this name: as it is written, or without the date at its end. Never by a part of the name."""
+    """Find the rows of a name: the exact name, or the name without the date at its end. Other partial names never
+    match."""
     return models.get(name) or models.get(_DATED.sub("", name))
 
 
@@ -163,7 +169,7 @@ def _place(item: tuple[tuple[int, str | None], PriceRow]) -> tuple[int, str]:
 
 
 def _next_change(rows: Sequence[PriceRow], at: float) -> float:
-    """The next full hour at which other rows apply."""
+    """Return the next full hour at which other rows apply."""
     now, start = _hour_of_week(at), (at // _HOUR + 1) * _HOUR
     for hours in range(_WEEK):
         later = (now + 1 + hours) % _WEEK
@@ -178,7 +184,7 @@ def _hour_of_week(at: float) -> int:
 
 
 def parse_row(cells: Cells) -> PriceRow:
-    """Parse a row from its cells, by the names of their columns."""
+    """Parse a row from its cells, which are keyed by column name."""
     if cells["unit"] != _UNIT:
         raise ValueError(f"unknown unit: {cells['unit']!r}")
     optional = {name: _rate(cells[name]) for name in ("cache_read", "cache_write", "cache_write_long")}
@@ -220,5 +226,5 @@ def _hours(text: str) -> frozenset[int]:
 
 @cache
 def load_prices() -> PriceTable:
-    """Load the table of the package."""
+    """Load the table that is part of the package."""
     return PriceTable.parse(Path(__file__).with_name("prices.tsv").read_text("utf-8"))

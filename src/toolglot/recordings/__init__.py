@@ -1,8 +1,6 @@
-"""Recorded exchanges: their file format, and what can be done with one without a network.
-
-An exchange is one file of JSON lines, written as things happen: the client's request, each upstream's request and
-answer, what the client got, and the receipt. `format.py` defines the format; `read.py` reads it, even if the end is
-missing because the process died.
+"""Recorded exchanges: their file format, and operations on them without a network. An exchange is one file of JSON
+lines in chronological order: the client's request, each upstream's request and answer, the client's answer, and the
+receipt. `format.py` defines the format; `read.py` reads it, even if the end is missing because the process died.
 
 The modules of this folder itself are pure: bytes and values in, bytes and values out. Two subfolders are not:
 

@@ -21,19 +21,19 @@ from toolglot.wire import json
 
 
 class AnswerLabel(Struct, frozen=True):
-    """`created` and `completed` are in Unix seconds; None if unknown."""
+    """Label of an answer. `created` and `completed` are in Unix seconds; None if unknown."""
 
     created: int | None = None
     answer_id: str = ""
     completed: int | None = None
 
     def clock(self) -> float | None:
-        """The time at which the answer ended."""
+        """Return the time at which the answer ended."""
         return self.completed
 
 
 def answer_label(recording: Recording) -> AnswerLabel:
-    """Return the time that the client got; if its dialect has none, the time of the request."""
+    """Return the time in the client's answer; if its dialect has none, the time of the request."""
     start = recorded_start(recording)
     created = None if start is None else start.created
     if created is None:
@@ -64,7 +64,7 @@ def recorded_start(recording: Recording) -> Start | None:
 
 
 def first_start(client: str, answer: bytes) -> Start | None:
-    """Return how an answer begins, streamed or whole."""
+    """Return the beginning of an answer, streamed or whole."""
     for event in _events(client, answer):
         if isinstance(event, Start):
             return event

@@ -1,4 +1,4 @@
-"""Compare a recorded exchange with the same one today: what was and is sent, what the client got and gets."""
+"""Compare a recorded exchange with its rerun: the requests to upstreams and the client's answer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from toolglot.recordings.summaries import decode_request
 from toolglot.wire import json
 
 IDENTITY_MEMBERS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
-"""Members that identify the caller. They are hashes of what the client sends, which may be redacted."""
+"""Members that identify the caller. They are hashes of the client's data, which may be redacted."""
 
 MAX_RECEIPT_LINES, MAX_RECEIPT_CHARS = 200, 500
-"""Only this much of a receipt is compared, because only this much is recorded."""
+"""Maximum size of the compared part of a receipt, which equals the recorded part."""
 
 
 class SentRequest(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class SentRequest(Struct, frozen=True, kw_only=True):
 
 
 class RerunOutcome(Struct, frozen=True, kw_only=True):
-    """The result of a recorded request today."""
+    """The result of a recorded request with the current code."""
 
     client: str
     """The dialect of the answer."""
@@ -54,18 +54,18 @@ class RerunOutcome(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     receipt: tuple[Mapping[str, str], ...] = ()
     left: bool = False
-    """The client disconnected where the recording ends."""
+    """True if the client disconnected at the end of the recording."""
     is_cut: bool = False
-    """The client's connection was cut where the upstream's was."""
+    """True if the client's connection was cut because the upstream's was."""
 
 
 class Comparison(Struct, kw_only=True):
     requests: list[list[Difference]] = field(default_factory=list)
-    """For each call to an upstream."""
+    """One for each call to an upstream."""
     answer: list[Difference] = field(default_factory=list)
     receipt: list[Difference] = field(default_factory=list)
     breaches: list[str] = field(default_factory=list)
-    """Rules of the client's dialect that today's stream violates."""
+    """Rules of the client's dialect that the new stream violates."""
 
     @property
     def differences(self) -> list[Difference]:
@@ -88,7 +88,7 @@ class Comparison(Struct, kw_only=True):
 def compare_rerun(recording: Recording, outcome: RerunOutcome, document: Callable[[str, bytes], Any]) -> Comparison:
     """Compare the recording with its rerun. `document` parses a request of a dialect as JSON."""
     same_client = outcome.client == recording.head.client
-    # After the end of an incomplete recording, what was sent is unknown.
+    # After the end of an incomplete recording, the requests are unknown.
     sent = outcome.sent if recording.whole else outcome.sent[: len(recording.attempts)]
     requests = _compare_requests(recording.attempts, sent, document if same_client else None)
     if REDACTED.encode() in recording.request.data:
@@ -107,8 +107,9 @@ def compare_rerun(recording: Recording, outcome: RerunOutcome, document: Callabl
 def _compare_requests(
     attempts: Sequence[Attempt], sent: Sequence[SentRequest], document: Callable[[str, bytes], Any] | None
 ) -> list[list[Difference]]:
-    """Without `document`, only compare which calls there are: another dialect makes the same request in its own
-    form."""
+    """Compare requests. Without `document`, compare only the list of calls, because another dialect writes the same
+    request in its own form.
+    """
     found: list[list[Difference]] = []
     for number in range(max(len(attempts), len(sent))):
         then = attempts[number].request if number < len(attempts) else None
@@ -126,8 +127,8 @@ def _compare_requests(
 
 
 def _without_redacted(differences: Sequence[Difference]) -> list[Difference]:
-    """Redacted values are not differences: the names of tools are kept, for example, but not texts that contain
-    them."""
+    """Remove the differences that are only redactions: a recording keeps the names of tools, for example, but redacts
+    texts that contain them."""
     return [each for each in differences if not matches_value(each.then, each.now)]
 
 
@@ -164,7 +165,7 @@ def _compare_documents(recording: Recording, now: bytes) -> list[Difference]:
 
 
 def _compare_meanings(recording: Recording, outcome: RerunOutcome) -> list[Difference]:
-    """Compare what a client of another dialect gets, in its own form."""
+    """Compare the content of answers in different dialects."""
     then = _extract_meaning(recording.head.client, recording.body)
     now = _extract_meaning(outcome.client, outcome.body)
     if recording.runs_tools:
@@ -173,8 +174,9 @@ def _compare_meanings(recording: Recording, outcome: RerunOutcome) -> list[Diffe
 
 
 def _without_tools(meaning: dict[str, Any]) -> dict[str, Any]:
-    """Keep only what is said around tools that the gateway ran. APIs without a form for them report them as reasoning,
-    and have a line between the texts of two rounds."""
+    """Keep only the content around tools that the gateway ran. APIs without a form for such tools report them as
+    reasoning, and have a line between the texts of two rounds.
+    """
     told = {name: value for name, value in meaning.items() if name != "reasoning"}
     return {name: " ".join(value.split()) if name == "text" else value for name, value in told.items()}
 

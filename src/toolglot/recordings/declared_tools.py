@@ -1,4 +1,4 @@
-"""The names of the tools that a request declares: recordings keep them even if a pattern matches."""
+"""Find the names of the tools that a request declares. Recordings keep them even if a pattern matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 _TOOL_MEMBERS = ("function", "custom", "functionDeclarations", "function_declarations", "tools")
-"""Members of a tool in which it is described, or others are."""
+"""Members that describe a tool or contain further tools."""
 
 
 class _RequestTools(Struct):

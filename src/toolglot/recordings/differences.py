@@ -1,8 +1,6 @@
-"""Find the differences between two documents, two answers or two receipts: then and now.
-
-Documents are compared as JSON: the order of members does not count, everything else does. Streams are compared event by
-event, without keep-alives, which are sent when nothing else is. In lists, a common beginning and end are skipped, so
-that an added message is one difference.
+"""Find the differences between two documents, answers or receipts: a recorded one and a current one. Documents are
+compared as JSON, without regard to the order of members. Streams are compared event by event, without keep-alives. In
+lists, a common beginning and end are skipped, so that an added message is one difference.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from toolglot.wire.framing import EVENTS, Framing
 MAX_DIFFERENCES = 1000
 """Maximum differences to report for one document or answer."""
 MAX_SHOWN_CHARS = 100
-"""Characters of a value to show."""
+"""Maximum characters of a value to show."""
 
 DifferenceKind = Literal["added", "removed", "changed"]
 _SIGNS: Mapping[DifferenceKind, str] = {"added": "+", "removed": "-", "changed": "~"}
@@ -38,7 +36,8 @@ MISSING = Missing()
 
 
 class Difference(Struct, frozen=True):
-    """`path` is the position, such as `messages[2].content`; `then` and `now` are the values there."""
+    """A difference between two documents. `path` is the position (`messages[2].content`). `then` and `now` are the
+    recorded and the current value."""
 
     path: str
     then: Any = MISSING
@@ -114,7 +113,7 @@ def _compare_lists(then: list[Any], now: list[Any], path: str, found: list[Diffe
 
 
 def _same(then: Any, now: Any) -> bool:
-    """Python treats `True` as 1; JSON does not."""
+    """Compare values as JSON does. Python treats `True` as 1."""
     if isinstance(then, bool) or isinstance(now, bool):
         return then is now
     if isinstance(then, (dict, list)) or isinstance(now, (dict, list)):
@@ -228,8 +227,9 @@ def _text(data: bytes) -> str:
 
 
 def compare_receipts(then: Sequence[Mapping[str, str]], now: Sequence[Mapping[str, str]]) -> list[Difference]:
-    """Return the lines of each receipt that are not in the other. Their order does not count, nor does what was
-    redacted in the first."""
+    """Return the lines of each receipt that are not in the other. Their order and redacted parts of the first are
+    ignored.
+    """
     before, after = ({_receipt_line_key(line): dict(line) for line in lines} for lines in (then, now))
     gone = {key: line for key, line in before.items() if key not in after}
     new = {key: line for key, line in after.items() if key not in before}

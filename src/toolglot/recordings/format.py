@@ -1,24 +1,24 @@
-"""The lines of a recorded exchange. Each is a JSON object whose `type` says what happened; `at` is the number of
-seconds since the request arrived. Later versions may add members and types: a reader ignores what it does not know.
+"""The lines of a recorded exchange. Each is a JSON object. `type` says what happened, and `at` is the number of seconds
+since the request arrived. Later versions may add members and types; readers ignore unknown ones.
 
-    exchange            what the file is: the first line
+    exchange the first line: facts about the exchange
     client.request      the client's request
     upstream.request    a request to an upstream; several after a retry or a fallback
     upstream.response   the head of its answer
     upstream.data       a piece of its body, cut at the end of a line if possible
     upstream.end        its body is complete, or has broken off
-    client.response     the head of what the client got
+    client.response the head of the client's answer
     client.data         a piece of its body
-    store.read          what the store had of the conversation, which went into the requests
+    store.read the store's data for the conversation, which the requests contain
     served.tools        the MCP servers that are available to the exchange, with their tools
     served.progress     progress of one of these tools while it ran
-    served.result       what it returned, as its server sent it
-    served              a tool that was run by the gateway: how that went
-    receipt             what was lost or changed
-    end                 how the exchange ended: the last line of a complete recording
+    served.result its result, as its server sent it
+    served a tool that the gateway ran, and the outcome
+    receipt losses and changes
+    end the end of the exchange: the last line of a complete recording
 
-Bodies and pieces are `text` if they are UTF-8, else `base64`. Joined, the pieces of a body are its bytes, except for
-what was redacted.
+Bodies and pieces are `text` if they are UTF-8, otherwise `base64`. Joined, the pieces of a body are its bytes, except
+for redacted parts.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from toolglot.wire import incremental_encode, incremental_json
 VERSION = 1
 SUFFIX = ".exchange.jsonl"
 PARTIAL_SUFFIX = ".partial"
-"""Suffix of a file that is still being written, or whose writer died."""
+"""Suffix of an unfinished file: it is being written, or its writer died."""
 UNREAD = "closed before its end"
-"""Error in `upstream.end` for an answer that the gateway stopped reading, because the rest was not wanted."""
+"""Error in `upstream.end` for an answer that the gateway stopped reading because the rest was not needed."""
 
 
 class RecordingLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -88,7 +88,7 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The gateway's settings for a call. Missing ones have their defaults."""
 
     text_format: str | None = None
-    """Text format of calls, or with `rescue` the format of leaked calls."""
+    """Text format of calls; with `rescue`, the format of leaked calls."""
     bad_calls: str = "pass"
     rescue: bool = False
     starts_in_reasoning: bool = False
@@ -97,26 +97,26 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: dict[str, Any] = {}
     """The history policy in effect."""
     exact: list[str] = []
-    """Limits of it that were applied exactly."""
+    """Limits that were applied exactly."""
     strict: bool = False
     verbatim: bool = True
-    """Bytes may be forwarded unchanged."""
+    """True if bytes may be forwarded unchanged."""
     keeps_state: bool = False
-    """Reasoning state that the client cannot carry is stored."""
+    """True if reasoning state that the client cannot carry is stored."""
     can_cut: bool = False
-    """The client's connection could be cut where the upstream's was."""
+    """True if the client's connection could be cut if the upstream's was."""
     issuer: str = ""
     """The server that accepts the state that the client carries."""
     state_put_back: bool = False
-    """Stored state was added to the request."""
+    """True if stored state was added to the request."""
     conversation_put_back: bool = False
-    """The upstream's own earlier messages of the conversation were added."""
+    """True if the upstream's own earlier messages of the conversation were added."""
     cache_marks: Literal["auto", "always", "never"] = "never"
     """When to set prompt cache breakpoints for clients that set none."""
     prefix_repeats: bool = False
-    """The same tools and system text were sent a short time before."""
+    """True if the same tools and system text were sent a short time before."""
     warp_history: str | None = None
-    """For Warp: how the conversation is sent."""
+    """For Warp: the form of the conversation."""
     disable_warp_tools: bool = True
 
 
@@ -150,7 +150,7 @@ class UpstreamData(RecordedData, frozen=True, kw_only=True, omit_defaults=True, 
 class UpstreamEnd(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.end"):
     attempt: int = 1
     error: str | None = None
-    """Why it broke off, or why there was no answer at all."""
+    """The reason why it broke off, or why there was no answer."""
 
 
 class ClientResponse(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="client.response"):
@@ -172,22 +172,22 @@ class ServedToolLine(RecordingLine, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class StoreRead(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="store.read"):
-    """The body is what was found, as JSON. Reads of one kind are in order."""
+    """The body has the data that was found, as JSON. Reads of one kind are in order."""
 
     what: str = ""
     """`history`, `holders`, `rounds`, `states` or `replay`."""
     failure: str | None = None
-    """Why nothing could be read: the kind of failure, with its text in `message`."""
+    """The kind of failure if nothing could be read; `message` has its text."""
     message: str = ""
 
 
 class ServedTools(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
-    """The body is the list of servers as JSON: `served_servers.py`."""
+    """The line with the available MCP servers. The body is the list of servers as JSON (`served_servers.py`)."""
 
     limits: dict[str, Any] = {}
     """Limits for tools, as configured."""
     keeps: bool = False
-    """Tool results are stored for the next turn."""
+    """True if tool results are stored for the next turn."""
 
 
 class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served.progress"):
@@ -200,15 +200,16 @@ class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ServedResult(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
-    """The body is the result as JSON; missing if there is a `failure`."""
+    """The line with a tool's result. The body is the result as JSON; missing if there is a `failure`."""
 
     call: str = ""
     server: str = ""
     tool: str = ""
     arguments: str = ""
     failure: str | None = None
-    """`failed`: `message` has the reason. `late`: the time for all calls was over. `broken`: an unexpected error.
-    `unwritable`: the result cannot be written as JSON."""
+    """`failed`: `message` has the reason. `late`: the time limit of all calls was exceeded. `broken`: an unexpected
+    error. `unwritable`: the result cannot be written as JSON.
+    """
     message: str = ""
 
 
@@ -223,9 +224,9 @@ class RecordingEnd(RecordingLine, frozen=True, kw_only=True, omit_defaults=True,
     stop: str | None = None
     usage: dict[str, Any] | None = None
     cancelled: bool = False
-    """The client disconnected."""
+    """True if the client disconnected."""
     cut: str | None = None
-    """Why the recording is incomplete: for example, it grew too large."""
+    """The reason why the recording is incomplete, for example its size."""
 
 
 AnyLine = (

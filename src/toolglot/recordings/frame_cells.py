@@ -1,4 +1,4 @@
-"""Summarize the frames of a stream: the name of the event, and what is specific in its data."""
+"""Summarize the frames of a stream: the name of the event, and the specific part of its data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRAPPER_MEMBERS = (
     ("message.usage.", "usage."),
     ("response.usage.", "usage."),
 )
-"""Objects around the members of interest, and what is shown instead."""
+"""Objects around the members of interest, and their replacements."""
 IDENTIFIED_OBJECTS = ("tool_calls[", "content_block.", "item.", "functionCall.")
 """Objects whose identity matters: their ids, types and roles are shown."""
 INDEX_MEMBERS = ("index", "output_index")
@@ -60,7 +60,7 @@ MAX_VALUES = 40
 MAX_DEPTH = 40
 _TIMES = re.compile(rb'"(created|created_at|completed_at|createTime)":\s*("[^"]*"|\d+)')
 _SHOWN_OF_RESPONSE = ("status", "output", "usage", "error", "incomplete_details")
-"""Of a response that an event repeats, or that is the whole answer: what the upstream said."""
+"""Displayed members of a response that an event repeats or that is the whole answer."""
 
 
 class Cell(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Cell(Struct, frozen=True):
     short: str
     full: str = ""
     kind: str = ""
-    """`error` for an error, `delta` for an event that only brings more content."""
+    """`error` for an error, `delta` for an event that only adds content."""
     label: str = ""
     """Prefix of `short`: the event, or its call. Its end alone is enough to identify it."""
     text: str = ""
@@ -77,8 +77,9 @@ class Cell(Struct, frozen=True):
 
 
 class FrameSplitter:
-    """Splits bytes that arrive in pieces into the frames of a stream. Each element of an array is a frame, with what
-    precedes it. If there is no stream, everything is one frame, at its end."""
+    """Splits bytes that arrive in pieces into the frames of a stream. Each element of an array is a frame, with the
+    bytes before it. If there is no stream, everything is one frame, at its end.
+    """
 
     def __init__(self, framing: Framing = EVENTS) -> None:
         self._framing = framing
@@ -141,7 +142,7 @@ def frame_payload(frame: bytes) -> bytes:
 
 
 def _summarize(event: str, data: bytes, dialect: str) -> tuple[str, str]:
-    """Return what is specific to a frame, and its label, which the summary begins with."""
+    """Return the specific content of a frame, and its label, which starts the summary."""
     value = _parse_data(data, dialect)
     if value is None:
         return visible(f"{event} {data.decode('utf-8', 'backslashreplace')}".strip()), ""
@@ -221,7 +222,7 @@ def _walk(value: Any, path: str, depth: int = MAX_DEPTH) -> Iterator[tuple[str, 
             yield from _walk(member, f"{path}.{name}" if path else str(name), depth - 1)
     elif isinstance(value, list) and value and depth:
         for index, element in enumerate(value):
-            # Parallel calls arrive in any order, and say which one they are.
+            # Parallel calls arrive in any order and are identified by an index.
             place = element.get("index") if isinstance(element, dict) and path else None
             if isinstance(place, int):
                 element = {name: member for name, member in element.items() if name != "index"} or None
@@ -247,7 +248,7 @@ def _pretty_print(document: bytes) -> str:
 
 
 def frame_fingerprint(frame: bytes) -> bytes:
-    """Return a frame without what differs in every run: the time, and the id of a stored response."""
+    """Return a frame without the values that differ in every run: the time, and the id of a stored response."""
     data = frame_payload(frame)
     if b'"object":"response"' not in data:
         return _TIMES.sub(b"", data)

@@ -1,8 +1,6 @@
-"""Limit matches in JSON to what may be replaced: the inside of strings, the digits of numbers.
-
-A pattern may match across commas and braces. The structure of a document is kept, so that the rest of it stays
-readable. So are the words of the APIs, and the structure of a document inside a string, such as the arguments of a
-call.
+"""Limit matches in JSON to the replaceable parts: the inside of strings, and the digits of numbers. A pattern may match
+across commas and braces. The structure of a document is kept, so that the rest stays readable. The words of the APIs
+are also kept, and so is the structure of a document inside a string (the arguments of a call, for example).
 """
 
 from __future__ import annotations
@@ -32,32 +30,32 @@ class BodyPosition(NamedTuple):
     """The position of a text in a body."""
 
     document: bool = False
-    """The whole body is JSON."""
+    """True if the whole body is JSON."""
     line: bool = True
     """At the beginning of a line; otherwise `payload` and `inside` describe the line that continues."""
     payload: bool = False
-    """The line is JSON."""
+    """True if the line is JSON."""
     inside: bool = False
-    """It continues inside a string."""
+    """True if it continues inside a string."""
 
 
 def begins_document(text: str) -> bool | None:
-    """Tell whether a body that begins with this text is JSON. None: there is only white space yet."""
+    """Return whether a body that begins with this text is JSON. None if there is only white space so far."""
     begins = _DOCUMENT.match(text)
     assert begins is not None
     return None if begins.end() == len(text) and not begins[1] else bool(begins[1])
 
 
 class MemberNames:
-    """Names of members, which stay distinct when they are redacted, because an object has each of them once."""
+    """Member names, which stay distinct when they are redacted, because an object has each name once."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
         self.tools: frozenset[str] = frozenset()
-        """The names of tools, which are kept where a tool is named: a call of another name is useless."""
+        """The names of tools. They are kept in places that name a tool, because a call of another name is useless."""
 
     def is_tool_name(self, before: str, word: str) -> bool:
-        """Tell whether this string, after that one, is the name of a tool."""
+        """Return whether this string, after that one, is the name of a tool."""
         return word in self.tools and (before in TOOL_NAME_MEMBERS or before in self.tools)
 
     def replacement(self, name: str) -> str:
@@ -94,7 +92,7 @@ def _first_beyond(found: list[FoundSecret], at: int, place: int) -> int:
 
 
 def _found_before(found: list[FoundSecret], at: int, place: int) -> list[FoundSecret]:
-    """Return those from `at` on that begin before this position."""
+    """Return the matches from `at` on that begin before this position."""
     end = at
     while end < len(found) and found[end].start < place:
         end += 1
@@ -152,7 +150,9 @@ def _clip(found: FoundSecret, start: int, end: int) -> FoundSecret:
 def _limit_in_json(
     view: TextView, bounds: tuple[int, int], inside: bool, found: list[FoundSecret], names: MemberNames, depth: int = 0
 ) -> Iterator[FoundSecret]:
-    """`view` is the text itself, or a document inside of it; `found` are positions in the text."""
+    """Limit matches in a JSON document. `view` is the text itself, or a document inside it. `found` has positions in
+    the text.
+    """
     at = 0
     before = ""
     for start, end, is_string in json_tokens(view.text, bounds, inside):
@@ -246,12 +246,12 @@ _VALUES = """
     response.reasoning_summary_text.delta response.reasoning_summary_text.done response.reasoning_text.delta
     response.reasoning_text.done response.refusal.delta response.refusal.done
 """.split()  # noqa: SIM905
-"""Values that say what kind something is."""
+"""Values that name a kind or type."""
 
 WORDS = frozenset((*_NAMES, *_VALUES))
 TOOL_NAME_MEMBERS = frozenset({"name", "allowedFunctionNames", "allowed_function_names"})
 """Members that name tools: one, or the first of several."""
 INDEX_MEMBERS = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
-"""Members whose numbers say which parts of an answer belong together."""
+"""Members whose numbers connect the parts of an answer."""
 MAX_INDEX_DIGITS = 5
-"""Digits of such a number: a longer one is not an index, regardless of its member's name."""
+"""Maximum digits of such a number: a longer one is not an index, regardless of its member's name."""

@@ -1,14 +1,14 @@
 """User-defined patterns, searched in time that is linear in the text.
 
-A pattern has the syntax of Python's `re`, and `re` parses it. But `re` searches by backtracking: a pattern such as
-`(a+)+b` and an untrusted text can make it run for years, and nothing can stop it. Here a pattern becomes an automaton,
-which looks at each character twice: backwards, to see where a match begins, and forwards from there to its end. What an
-automaton cannot do is refused: group references, lookahead and lookbehind, `^` and `$`. The longest match counts, or
-with a lazy repeat (`+?`) the shortest.
+A pattern has the syntax of Python's `re`, and `re` parses it. But `re` searches by backtracking: with an untrusted
+text, a pattern like `(a+)+b` can run for years and cannot be stopped. Here a pattern becomes an automaton, which reads
+each character twice: backwards to find the start of a match, and forwards from there to find its end. Features that an
+automaton does not support are refused: group references, lookahead and lookbehind, `^` and `$`. The longest match is
+used, or the shortest with a lazy repeat (`+?`).
 
 A move of the automaton is computed once and cached, but some patterns and texts need a new one for every character. So
-a pattern has a work budget, to which every text adds by its length. When it is used up, the whole text counts as
-matched, and this is reported: too much is redacted, never too little.
+a pattern has a work budget, which grows with the length of every text. When the budget is used up, the whole text
+counts as a match, and this is reported. So too much may be redacted, but never too little.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _FREE_STEPS = 8
 """Forward steps per character of a text that are free."""
 
 _AMBIGUOUS = (
-    "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a "
-    "bracket, `-\\-`, `&\\&`, `~\\~` and `|\\|` for two of them, and `\\d` for `[:digit:]`, which is not known here"
+    "a set `[…]` has characters that later versions of Python may read differently (at position {}): write `\\[` for "
+    "a bracket, `-\\-`, `&\\&`, `~\\~` and `|\\|` for pairs, and `\\d` for `[:digit:]`, which is not supported"
 )
 
 Test: TypeAlias = Callable[[str], bool]
 
 
 class PatternError(ValueError):
-    """Why a pattern cannot be used."""
+    """The pattern cannot be used. The message gives the reason."""
 
 
 class _WorkExceededError(Exception):
@@ -65,7 +65,7 @@ class _MatchBudget:
 
 
 class LinearPattern:
-    """`gave_up` is called for each text when the budget is exceeded."""
+    """A pattern that matches in linear time. `gave_up` is called for each text when the budget is exceeded."""
 
     def __init__(self, text: str, gave_up: Callable[[], None] = lambda: None) -> None:
         tree = _parse(text)
@@ -75,7 +75,7 @@ class LinearPattern:
         self._forwards = _Automaton(tree, flags, self._work, backwards=False)
         self._backwards = _Automaton(tree, flags, self._work, backwards=True)
         if self._forwards.matches_nothing:
-            raise PatternError("it matches the empty text, which is everywhere")
+            raise PatternError("it matches the empty text")
         self._shortest = self._forwards.lazy
         self._needle = "" if flags & re.IGNORECASE else _needle(tree)
 
@@ -93,7 +93,7 @@ class LinearPattern:
     def _find(self, text: str) -> Iterator[FoundSecret]:
         steps = _FREE_STEPS * len(text)
         for left, right in self._candidate_ranges(text):
-            # Includes the characters at its sides, which determine word boundaries.
+            # Includes the adjacent characters, which determine word boundaries.
             before, done = max(0, left - 1), 0
             stretch = text[before : right + 1]
             for start in self._backwards.ends(stretch):
@@ -109,7 +109,7 @@ class LinearPattern:
                     done = end
 
     def _candidate_ranges(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where matches can be: around the required literal, up to characters that no match contains."""
+        """Yield ranges of possible matches: around the required literal, up to characters that no match contains."""
         if not self._needle:
             yield 0, len(text)
             return
@@ -146,7 +146,7 @@ def _needle(tree: Any) -> str:
 
 
 class _StateSet:
-    """A set of states as bits, and where each character leads: to another set, and whether a match ends before it."""
+    """A set of states as bits, and the move for each character: the next set, and whether a match ends before it."""
 
     __slots__ = ("is_word", "moves", "states")
 
@@ -157,7 +157,7 @@ class _StateSet:
 
 
 class _Automaton:
-    """State 0 is the end. A state has a test and a next state, or leads on without a character."""
+    """State 0 is the end. A state has a test and a next state, or moves on without a character."""
 
     def __init__(self, tree: Any, flags: int, work: _MatchBudget, *, backwards: bool) -> None:
         self._work = work
@@ -169,7 +169,7 @@ class _Automaton:
         self.lazy = False
         self._first = 1 << self._sequence(tree, flags, 0)
         self._behind = [sum(1 << state for state in {*behind}) for behind in self._next]
-        # The states that each state leads to without a character, inside of a word and at its boundary.
+        # The states that are reachable from each state without a character, inside a word and at its boundary.
         self._reached = tuple(
             [self._epsilon_closure(state, at) for state in range(len(self._next))] for at in (False, True)
         )
@@ -184,7 +184,7 @@ class _Automaton:
         self._taking: dict[str, int] = {}
 
     def may_have(self, character: str) -> bool:
-        """Tell whether a match can contain this character."""
+        """Return whether a match can contain this character."""
         return self._states_accepting(character) != 0
 
     def _states_accepting(self, character: str) -> int:
@@ -198,7 +198,7 @@ class _Automaton:
         return told
 
     def ends(self, text: str) -> list[int]:
-        """Scan backwards: return where matches begin, from left to right."""
+        """Scan backwards. Returns the starts of matches, from left to right."""
         found: list[int] = []
         current = self._set(self._first, False)
         for place in range(len(text) - 1, -1, -1):
@@ -213,7 +213,7 @@ class _Automaton:
         return found
 
     def end(self, text: str, start: int, *, shortest: bool) -> tuple[int, int]:
-        """Scan forwards from here: return the end of the match, and how many characters that took."""
+        """Scan forwards from here. Returns the end of the match, and the number of characters read."""
         current = self._set(self._first, start > 0 and _is_word(text[start - 1]))
         found, place = start, start
         most = min(len(text), start + MAX_MATCH)
@@ -232,7 +232,7 @@ class _Automaton:
         return (place if self._move(current, follows)[1] else found), place - start
 
     def _move(self, current: _StateSet, character: str) -> tuple[_StateSet, bool]:
-        """Compute where this character leads from there; the empty one is the end of the text."""
+        """Compute the move for this character from there; the empty character is the end of the text."""
         is_word = _is_word(character)
         table = self._reached[current.is_word != is_word]
         reached = behind = 0
@@ -347,7 +347,7 @@ _CATEGORIES: dict[Any, Test] = {
 
 
 def _test(kind: Any, value: Any, flags: int) -> Test:
-    """Return a character test. Non-ASCII letters and digits match even with `(?a)`: this finds more."""
+    """Return a character test. Non-ASCII letters and digits match even with `(?a)`, which finds more."""
     if kind is kinds.ANY:
         return (lambda character: True) if flags & re.DOTALL else (lambda character: character != "\n")
     if kind is kinds.IN:

@@ -1,7 +1,7 @@
 """The placeholders of redacted values in recorded JSON, and the extent of each redacted span.
 
-A date, a time or an id changes between runs (`volatile_text.py`). If a part of one was redacted, it no longer looks
-like one, although it does in the request to compare. So the span covers all of it.
+A date, a time or an id changes between runs (`volatile_text.py`). If part of such a value was redacted, it is no longer
+recognizable, although it is in the request to compare. So the span covers the whole value.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from toolglot.recordings.volatile_text import HALF_OF_DAY, normalize_volatile
 NUMBER_PLACEHOLDER = "[redacted number]"
 """A string in place of a number."""
 DIGITS_PLACEHOLDER = "[redacted digits]"
-"""In a string, in place of digits."""
+"""Replaces digits in a string."""
 PLACEHOLDER_HINT = b"[redacte"
 """Occurs in every text with a redaction."""
 PLACEHOLDER = re.compile(
     rb'(?P<number>"\[redacted number\]")|(?P<digits>(?:\[redacted digits\])+)(?!\[redacte)'
     rb"|(?P<text>(?:\[redacted digits\]|\[redacte(?:d(?:\](?:#[0-9]+|\**))?)?)+)"
 )
-"""If the length counts it is padded with stars, or cut. Names of members have a number."""
+"""Pattern of all placeholders. Where length matters, a placeholder is padded with stars or cut. Member names get a
+number."""
 
 SpanKind: TypeAlias = Literal["text", "number", "digits", "changing"]
 
 
 class RedactedSpan(NamedTuple):
-    """A part of recorded JSON that replaces something else. A `changing` one may also be unchanged."""
+    """A part of recorded JSON that replaces other text. A `changing` span may also be unchanged."""
 
     start: int
     end: int
@@ -56,7 +57,7 @@ _SHORT = (
     rb"(?<![0-9:])" + _CLOCK,
     rb"(?<![0-9])#(?:\.#)?",
 )
-"""The other volatile values, down to Unix time, which any redacted digits may be."""
+"""The other volatile values, including Unix time, which any redacted digits may be."""
 
 
 def _compile_any(*rows: bytes) -> re.Pattern[bytes]:
@@ -64,7 +65,7 @@ def _compile_any(*rows: bytes) -> re.Pattern[bytes]:
 
 
 _VOLATILE = {"digits": _compile_any(*_LONG, *_SHORT), "number": _compile_any(*_SHORT[:3]), "text": _compile_any(*_LONG)}
-"""By the kind of the placeholder."""
+"""Patterns of volatile values, by kind of placeholder."""
 _UNCHANGED = re.compile(rb"\0([0-9]+)\0")
 
 
@@ -79,7 +80,7 @@ def redacted_spans(data: bytes) -> Iterator[RedactedSpan]:
 
 
 def placeholders(data: bytes) -> Iterator[RedactedSpan]:
-    """Same, but limited to what was redacted."""
+    """Find the placeholders of redacted parts only."""
     return (RedactedSpan(*mark.span(), _placeholder_kind(mark)) for mark in PLACEHOLDER.finditer(data))
 
 
@@ -96,7 +97,7 @@ def _volatile_span(data: bytes, mark: re.Match[bytes], done: int) -> RedactedSpa
         if found.start() > mark.start():
             break
         if found.end() >= mark.end():
-            # If any text is allowed, it is unknown how much of it belongs to an id.
+            # If any text is allowed, the extent of an id is unknown.
             return RedactedSpan(*found.span(), "text" if b"[redacted]" in found[0] else "changing")
     return None
 

@@ -33,7 +33,7 @@ from toolglot.recordings.format import (
 from toolglot.wire import json
 
 MAX_HEAD_BYTES = 1024 * 1024
-"""Bytes of the first line."""
+"""Maximum bytes of the first line."""
 NOT_A_RECORDING = "this is not a recorded exchange: its first lines should be `exchange` and `client.request`"
 
 
@@ -75,12 +75,12 @@ class Recording(Struct, kw_only=True):
 
     @property
     def runs_tools(self) -> bool:
-        """Tell whether the answer is from a loop that may run tools in between."""
+        """Whether the answer is from a loop that may run tools in between."""
         return self.at_hand is not None or bool(self.served)
 
     @property
     def missing(self) -> str | None:
-        """Why it is incomplete; None if it is complete."""
+        """The reason why it is incomplete; None if it is complete."""
         if self.end is None:
             return "its writer was stopped"
         return self.end.cut
@@ -111,7 +111,7 @@ def read_open(lines: IO[bytes]) -> Recording:
 
 
 def read_recording(data: bytes | Iterable[bytes]) -> Recording:
-    """Read the exchange from bytes or lines. If the last line is cut, it is ignored.
+    """Read the exchange from bytes or lines. A truncated last line is ignored.
 
     Raises:
         DecodeError: it is not a recording, or one of a later version.
@@ -123,7 +123,7 @@ def read_recording(data: bytes | Iterable[bytes]) -> Recording:
         or not isinstance(known[1], (RecordedClientRequest, RecordingEnd))
     ):
         raise DecodeError("$", NOT_A_RECORDING)
-    # A request that is larger than a recording may be is omitted.
+    # A request that exceeds the size limit of a recording is omitted.
     request = known[1] if isinstance(known[1], RecordedClientRequest) else RecordedClientRequest()
     recording = Recording(head=known[0], request=request, lines=known)
     for line in known[1:]:

@@ -1,4 +1,4 @@
-"""Convert the recorded settings of a call to values for today's code."""
+"""Convert the recorded settings of a call to values for the current code."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _convert_known(recorded: Mapping[str, Any], types: Mapping[str, Any]) -> dic
 
 
 def added_content(recording: Recording) -> str | None:
-    """Return what was added to the requests of an exchange besides what the client sent; None if nothing."""
+    """Describe content that was added to the requests of an exchange; None if there is none."""
     told = [attempt.request.settings for attempt in recording.attempts]
     receipt = [line.get("why", "") for line in recording.receipt]
     if any(each.state_put_back for each in told if each is not None) or any(STATE_ADDED in why for why in receipt):
@@ -78,8 +78,9 @@ def added_content(recording: Recording) -> str | None:
 
 
 def missing_content(recording: Recording) -> str | None:
-    """Return what was added to the requests of an exchange and is not in its recording; None if nothing. What the store
-    had is recorded, except by earlier versions."""
+    """Describe content that was added to the requests of an exchange and is not in its recording; None if there is
+    none. Only earlier versions did not record the store's content.
+    """
     told = [attempt.request.settings for attempt in recording.attempts]
     if (put := added_content(recording)) is not None and not recording.reads:
         return f"{put}, which is not in the recording"

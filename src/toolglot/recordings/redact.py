@@ -1,11 +1,11 @@
-"""Remove from a recording what must not be in it: known secrets, values where keys are expected, and patterns.
+"""Remove private data from a recording: known secrets, values in places for keys, and matches of patterns.
 
 Secrets are found verbatim, as JSON escapes them (also JSON inside JSON), as URLs encode them, and inside base64, which
 contains Warp's messages. A match becomes `[redacted]`, so that JSON stays JSON: an escape is never split, quotes are
 kept, digits alone become nines. If the length matters, in base64 and in binary data, it is preserved.
 
-A body comes in pieces that may be cut anywhere. A line is held back until it is complete; a line of more than 64 KB is
-passed on except for its last part, which might be the beginning of a match.
+A body comes in pieces that may be cut anywhere. A line is held back until it is complete. A line of more than 64 KB is
+passed on except for its last part, which may be the beginning of a match.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ from toolglot.recordings.unescaped_views import TextView, all_views, may_hide
 from toolglot.wire.incremental_json import join_bytes
 
 MIN_SECRET_LENGTH = 4
-"""Characters. Redacting shorter secrets would make text unreadable and protect nothing."""
+"""Minimum length of a secret in characters. Redacting shorter secrets would make text unreadable and protect nothing.
+"""
 MIN_SECRET_LINE = 16
 """Characters of a line of a multi-line secret that is redacted by itself."""
 MAX_HELD_LINE = 64 * 1024
-"""Bytes of a line that are held back until it is complete."""
+"""Maximum bytes of a line that are held back until it is complete."""
 MAX_HELD_BODY_LINE = 1024 * 1024
-"""Same, for a body that is complete and in memory anyway: documents inside its strings are mostly shorter."""
+"""Maximum bytes of a line that are held back in a body that is already complete and in memory. Documents inside its
+strings are usually shorter."""
 MAX_NUMBERS = 10_000
 """Maximum redacted numbers of a body whose positions are recorded."""
 OVERLAP = 8 * 1024
@@ -68,7 +70,7 @@ _SAFE_HEADERS = re.compile(
 """The headers whose values are recorded. An allow list, because anything else may be a credential."""
 _EXCEPTIONS = frozenset({"x-goog-api-client", "access-control-request-headers", "access-control-allow-headers"})
 _TOKEN_COUNTS = ("-max-token", "-max-tokens")
-"""Names that mention tokens, but those that are counted; and those of rate limits."""
+"""Names of token counts and rate limits, which are not secret."""
 
 _KEY_PATTERN = re.compile(
     r"(?:\bbearer(?:[ +]|%20)+|[?&]key=|\bx-(?:goog-)?api-key(?:\\{0,4}[\"'])?\s{0,4}[:=,]\s{0,4}b?(?:\\{0,4}[\"'])?)"
@@ -129,8 +131,9 @@ class Redactor:
         self.names.tools = frozenset(tool for tool in known if not self._find_secrets(_SearchedText(tool)))
 
     def find(self, text: str, *, gone: int | None = 0) -> list[FoundSecret]:
-        """Return everything to redact, in order; overlapping matches are merged. `gone` is for the rest of a line: how
-        many base64 characters before it belong to its first ones; None if unknown."""
+        """Return everything to redact, in order; overlapping matches are merged. `gone` is for the rest of a line: the
+        number of earlier base64 characters that belong to its first group; None if unknown.
+        """
         seen = _SearchedText(text)
         found = self._find_secrets(seen) + self._find_patterns(seen)
         if self._patterns:
@@ -211,7 +214,7 @@ class Redactor:
         return self.text(_URL_USER.sub(f"{REDACTED}@", address) + _QUERY.sub(value, question + query))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Names are kept: a secret is never a name, but a short one may be a part of it."""
+        """Redact header values. Names stay: a secret is never a name, but a short one may be part of a name."""
         return {name: self._header(name.lower(), value) for name, value in headers.items()}
 
     def _header(self, name: str, value: str) -> str:
@@ -243,7 +246,7 @@ def split_address(url: str) -> SplitResult:
 
 
 def replace_secrets(text: str, secrets: Iterable[str], instead: str) -> str:
-    """Replace these secrets in a text, in whatever form they occur; everything else stays."""
+    """Replace these secrets in a text, in any encoding. Everything else stays."""
     found = _redactor(tuple(secrets)).find_known(_SearchedText(text))
     parts: list[str] = []
     done = 0
@@ -254,7 +257,7 @@ def replace_secrets(text: str, secrets: Iterable[str], instead: str) -> str:
 
 
 _SHORTEST_PART = 16
-"""Characters of a secret in a row that are as good as the secret. Servers quote a key that they reject in part."""
+"""Length of a part of a secret that counts as the secret. Servers may quote part of a key that they reject."""
 _STEP = _SHORTEST_PART // 2
 
 
@@ -304,7 +307,7 @@ class BodyRedactor:
         self._held: list[bytes] = []
         self._size = 0
         self._gone: int | None = 0
-        """Base64 characters before what is held, modulo four; None if unknown."""
+        """Number of base64 characters before the held text, modulo four; None if unknown."""
         self._place = BodyPosition()
         self._begun = False
 
@@ -355,7 +358,7 @@ class BodyRedactor:
             return data.decode("latin-1"), "latin-1"
 
     def _flush_long_line(self, data: bytes) -> Iterator[bytes]:
-        """Pass on all but the end of a line that is too long to be held back."""
+        """Pass on all except the end of a line that is too long to hold."""
         whole = _complete_characters(data)
         text, encoding = self._decoded(data[:whole])
         found = self._redactor.find(text, gone=self._gone)
@@ -414,8 +417,9 @@ def _map_to_text(view: TextView, found: FoundSecret, offset: int = 0) -> FoundSe
 
 
 class _SecretForm(NamedTuple):
-    """A form in which a secret may occur. `hint` are those of its characters that are never escaped except to hide
-    something: a text without them is not searched."""
+    """A form in which a secret may occur. `hint` has those of its characters that are never escaped except to hide a
+    secret. A text without them is not searched.
+    """
 
     hint: str
     text: str
@@ -487,8 +491,8 @@ MIN_PREFIX = 6
 
 class SecretPrefixes:
     """Scans each character of a text once, regardless of the number of secrets and marks. It goes backwards from a mark
-    as long as every six characters occur in some secret, up to six with which one begins. That is slightly too much if
-    several secrets have parts in common, and never too little."""
+    as long as every six characters occur in some secret, up to six with which one begins. The result may be slightly
+    too long if several secrets share parts, and is never too short."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._first: set[str] = set()
@@ -500,7 +504,7 @@ class SecretPrefixes:
                 self._first.add(secret[:MIN_PREFIX])
 
     def before(self, text: str, mark: str) -> Iterator[tuple[int, int]]:
-        """Yield where they begin and end, before each mark."""
+        """Yield the start and end of each truncated secret before a mark."""
         end = text.find(mark)
         last, last_begins = -1, -1
         while end >= 0:

@@ -1,11 +1,11 @@
 """Match recorded JSON with redacted spans against a text with the real values.
 
 A redacted span matches any text inside one string: it never crosses a quote, so only a text with the same structure
-matches. Or it matches a number, for digits in a string, or for something that changes between runs.
+matches. It may also match a number, digits in a string, or a value that changes between runs.
 
 The literal text after a text span, up to the next such span, is matched at its first occurrence: a later one would only
-make the span larger, and the next no safer. A number ends where it ends, unless what follows may be a part of it: then
-all possible positions are followed at once, which are few.
+make the span larger, and the next no safer. A number has a clear end, unless the following text may be part of it. Then
+all possible positions, which are few, are followed at once.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MAX_SPAN = 64 * 1024
 """Maximum bytes that one span may match."""
 MAX_NUMBER = 1024
 MAX_PLACES = 32
-"""Positions that are followed at once."""
+"""Maximum positions that are followed at once."""
 MAX_STEPS = 50_000
-"""Spans that are tried, over all positions, before giving up."""
+"""Maximum spans that are tried, over all positions, before giving up."""
 
 _TEXT = re.compile(rb"(?:[^\"\\]++|\\.)++", re.DOTALL)
 _NUMBER = re.compile(
@@ -118,7 +118,7 @@ def _make_step(data: bytes, hole: RedactedSpan, end: int) -> _TemplateStep:
 
 
 def matches_text(then: bytes, now: bytes) -> bool:
-    """Tell whether a text with redacted spans matches another text."""
+    """Return whether a text with redacted spans matches another text."""
     head, steps = _make_template(then)
     return bool(steps) and now.startswith(head) and _TemplateMatcher(now).matches(steps, len(head))
 
@@ -147,17 +147,17 @@ class _TemplateMatcher:
         return len(self._now) in places
 
     def _text_ends(self, start: int) -> int:
-        """Return the end of a text that begins here."""
+        """Return the possible end of a text that begins here."""
         if start not in self._string:
             text = _TEXT.match(self._now, start)
             self._string = range(start, start if text is None else text.end())
         return min(self._string.stop, start + MAX_SPAN)
 
     def _behind_text(self, steps: Sequence[_TemplateStep], start: int, *, is_last: bool) -> list[int]:
-        """Return where these steps may end; the first is any text."""
+        """Return the possible ends of these steps; the first step is any text."""
         now, piece, rest = self._now, steps[0].piece, steps[1:]
         end = self._text_ends(start)
-        # The end of a request must match at its end, not at its first occurrence.
+        # The last literal must match at the end of the request, not at its first occurrence.
         found = max(start, len(now) - len(piece) - 1) if is_last and not rest else start
         whole = start
         while self._left > 0 and (found := now.find(piece, found + 1, end + len(piece))) >= 0:
@@ -171,7 +171,7 @@ class _TemplateMatcher:
         return []
 
     def _follow_steps(self, steps: Sequence[_TemplateStep], places: list[int]) -> list[int]:
-        """Return where steps may end that begin at one of these positions; none of them is any text."""
+        """Return the possible ends of steps that begin at one of these positions; none of the steps is any text."""
         for step in steps:
             self._left -= len(places)
             if self._left < 0:

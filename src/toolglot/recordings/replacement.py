@@ -1,4 +1,4 @@
-"""Replace matches in a text. JSON stays JSON: escapes are not split, quotes and numbers are kept."""
+"""Replace matches in a text. JSON stays valid: escapes are not split, and quotes and numbers are kept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 REDACTED = "[redacted]"
 
 _WORD_PATTERN = re.compile(r"(?:\\{1,8}u[0-9A-Fa-f]{4}|[^\"{}\[\],:\s\\])+|\\.")
-"""The parts to redact of a match that contains a quote: it may span several strings of a document."""
+"""The parts to redact of a match that contains a quote, and so may span several strings of a document."""
 NUMBER_PATTERN = re.compile(r"-?[0-9][0-9.eE+-]*")
 _NUMBERS_PATTERN = re.compile(r"(?:[\s,:\[\]{}]++|-?[0-9][0-9.eE+-]*+|(?!))++")
-"""Several numbers, with the JSON between them: this may be a part of a document inside a string."""
+"""Several numbers and the JSON between them, which may be part of a document inside a string."""
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 LITERALS = ("true", "false", "null")
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
@@ -28,7 +28,7 @@ class FoundSecret(NamedTuple):
     instead: str | None = None
     """The replacement, if not `[redacted]`."""
     is_number: bool = False
-    """The replacement consists of nines."""
+    """True if the replacement consists of nines."""
 
 
 class ReplacedPiece(NamedTuple):
@@ -36,7 +36,7 @@ class ReplacedPiece(NamedTuple):
 
     text: str
     is_number: bool = False
-    """It replaces one or several numbers, and consists of nines."""
+    """True if it replaces one or several numbers, and consists of nines."""
 
 
 def merge_found(found: list[FoundSecret]) -> list[FoundSecret]:
@@ -57,7 +57,7 @@ def replace_found(text: str, found: Iterable[FoundSecret], instead: str | None) 
 
 
 def replace_in_pieces(text: str, found: Iterable[FoundSecret], instead: str | None) -> Iterator[ReplacedPiece]:
-    """Same in pieces: unchanged ones, and replacements."""
+    """Replace secrets, and yield the text in pieces: unchanged ones and replacements."""
     done = 0
     for each in found:
         if each.end <= done:
@@ -118,7 +118,7 @@ def _widen_to_escapes(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _split_escape_start(text: str, place: int) -> int | None:
-    """Return where the backslashes directly before this position begin, perhaps with a part of an escape."""
+    """Return the start of the backslashes directly before this position, which may include part of an escape."""
     half = _HALF_ESCAPE.search(text, max(0, place - 5), place)
     if half is None:
         return None

@@ -1,9 +1,8 @@
 """Compare the JSON of two requests in different dialects, line by line.
 
-Two APIs have other names and another nesting for the same content, so a line counts as the same if its name and value
-are also in the other request, and as moved if only its value is. The rest is in only one of the requests: left out, or
-added. An object or array is compared by its name and by what it contains. Values are looked up, not aligned: time is
-linear.
+Two APIs use different names and nesting for the same content. So a line counts as the same if its name and value are
+also in the other request, and as moved if only its value is. The other lines are in only one of the requests: removed,
+or added. An object or array is compared by its name and content. Values are looked up, not aligned: time is linear.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from toolglot.errors import DecodeError
 from toolglot.wire import json
 
 LineMark = Literal["", "same", "moved", "only"]
-"""A line without a value has none."""
+"""The mark of a line; a line without a value has none."""
 MIN_MOVED_CHARS = 3
-"""A shorter value, such as `5` or `true`, is not distinctive without its name."""
+"""A shorter value (`5`, `true`) is not distinctive without its name."""
 _MEMBER = re.compile(r'(\s*+)(?:("(?:[^"\\]++|\\.)*+"): ?)?(.*)', re.DOTALL)
 
 
@@ -35,7 +34,7 @@ class JsonLine(Struct, frozen=True):
 
 
 def read_json_lines(text: str) -> list[JsonLine]:
-    """Read indented JSON, as `Cell.full` has it. Anything else has lines without values."""
+    """Read indented JSON from `Cell.full`. Any other text gives lines without values."""
     read = _read_line if text.lstrip()[:1] in ("{", "[") else JsonLine
     return [read(line) for line in text.split("\n")]
 

@@ -1,7 +1,6 @@
-"""Run the upstream's recorded bytes through today's code, frame by frame, and observe it from inside.
-
-If the recording does not say how the model was configured, settings are tried until today's request equals the recorded
-one; if none does, the defaults are used.
+"""Run the upstream's recorded bytes through the current code, frame by frame, and observe each step. If the recording
+lacks the model's configuration, settings are tried until the new request equals the recorded one. If none matches, the
+defaults are used.
 """
 
 from __future__ import annotations
@@ -68,7 +67,9 @@ class EncoderSpy:
 
 
 class RetranslatedAttempt:
-    """One attempt. `refused` is why today's code does not make its request; `same`: it makes the recorded one."""
+    """One attempt. `refused` is the reason why the current code does not make the request. `same`: it makes the
+    recorded request.
+    """
 
     def __init__(self, recording: Recording, attempt: Attempt) -> None:
         self._attempt = attempt
@@ -109,14 +110,14 @@ class RetranslatedAttempt:
         return exchange
 
     def is_retried(self) -> bool:
-        """Tell whether the next attempt continues this answer, because it had a wrong call in it."""
+        """Return whether the next attempt continues this answer because of an invalid call."""
         if self._translation.pending_retry is None:
             return False
         self._translation.encode_retry()
         return True
 
     def feed(self, frame: bytes) -> TranslatedFrame:
-        """Translate a frame of a stream. If the client wants a whole answer, nothing is written for it."""
+        """Translate a frame of a stream. If the client requested a whole answer, nothing is written for it."""
         written = self._translation.feed(frame) if self.streams else b""
         return self._translated(frame, written)
 
@@ -196,7 +197,7 @@ def _candidate_exchanges(
 
 
 def _tools_became_text(recording: Recording, attempt: Attempt) -> bool:
-    """Tell whether the client sent tools and the upstream got none: then they were sent as text."""
+    """Return whether the tools were sent as text: the client sent tools and the upstream got none."""
     exchange = ExchangeCore(recording.head.client, attempt.request.dialect)
     try:
         asked = exchange.client.decode_request(recording.request.data)
@@ -250,7 +251,7 @@ def _make_candidate(
 
 
 def _warp_history_passes(settings: CallSettings, client: str) -> Iterator[RequestPass]:
-    """Yield the pass that selects how Warp received the conversation."""
+    """Yield the pass for Warp's form of the conversation."""
     if settings.warp_history is None or client == WARP:
         return
     fields: dict[str, Any] = {"history": "text" if settings.warp_history == "text" else "native"}

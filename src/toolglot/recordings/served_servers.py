@@ -25,7 +25,7 @@ class AvailableServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_policies: dict[str, str] = {}
     tools: list[dict[str, Any]] = []
     missing: str | None = None
-    """Why it was unavailable."""
+    """The reason why it was unavailable."""
 
 
 _servers = msgspec.json.Decoder(list[AvailableServer])

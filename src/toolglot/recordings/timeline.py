@@ -1,8 +1,7 @@
-"""A recorded exchange in chronological order: what the upstream sent, its translation, what the client got.
-
-The upstream's bytes run through today's code, which shows the events between the two sides and the growing receipt. A
-frame that the client got is next to the one that it was written for. A frame that matches none (a keep-alive, a frame
-that today's code would write differently) has a row of its own.
+"""A recorded exchange in chronological order: the upstream's frames, their translation, the client's frames. The
+upstream's bytes run through the current code, which shows the events between the two sides and the growing receipt. A
+client frame is next to the upstream frame that caused it. A client frame without a match (a keep-alive, a frame that
+the current code writes differently) has its own row.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ from toolglot.recordings.summaries import count_noun, decode_request, event_cell
 from toolglot.wire import json
 from toolglot.wire.framing import EVENTS, Framing
 
-NO_UPSTREAM = "none asked"
+NO_UPSTREAM = "none called"
 FRAME_WINDOW = 64
-"""Number of frames to search for the one that the client got."""
+"""Number of frames to search for the matching client frame."""
 
 
 class TimelineRow(Struct, kw_only=True):
-    """One frame of an upstream, or of the client, and what belongs to it."""
+    """One frame of an upstream or of the client, with its translation."""
 
     at: float | None
     number: int = 0
@@ -59,7 +58,7 @@ class TimelineRow(Struct, kw_only=True):
 
 
 class TimelineBanner(Struct, kw_only=True):
-    """Something between frames: another attempt, a tool that was run, the end."""
+    """An entry between frames: another attempt, a tool that ran, the end."""
 
     at: float | None
     text: str
@@ -68,13 +67,13 @@ class TimelineBanner(Struct, kw_only=True):
 
 
 class TimelineRequest(Struct, frozen=True, kw_only=True):
-    """A request: a summary, and all of it."""
+    """A request: its summary and its full form."""
 
     title: str
     about: str
     body: Cell
     lines: tuple[str, ...] = ()
-    """The actions on it."""
+    """Receipt lines and passes for this request."""
     receipt: tuple[ReceiptLine, ...] = ()
     results: tuple[Cell, ...] = ()
     """Tool results sent with the request."""
@@ -83,7 +82,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
 class Timeline(Struct, kw_only=True):
     title: str
     facts: list[tuple[str, str]] = field(default_factory=list)
-    """The objects it concerns, each with its name."""
+    """Facts about the exchange, each with its name."""
     client: str
     upstream: str
     requests: list[TimelineRequest] = field(default_factory=list)
@@ -92,11 +91,13 @@ class Timeline(Struct, kw_only=True):
 
 
 RerunResult = Comparison | str | None
-"""The differences of a rerun with everything that was recorded; why there can be none; None if unknown."""
+"""The differences of a rerun, or the reason why there is no rerun; None if unknown."""
 
 
 def make_timeline(recording: Recording, *, recorded: bool = True, replayed: RerunResult = None) -> Timeline:
-    """Build the timeline. `recorded` is False if no client was answered: then it shows what would be written."""
+    """Build the timeline. `recorded` is False if there was no client; then it shows the frames that the current code
+    writes.
+    """
     return _TimelineBuilder(recording, recorded=recorded, replayed=replayed).build()
 
 
@@ -193,7 +194,7 @@ class _TimelineBuilder:
                 told = f"the tool {line.tool} of {line.server} {how} here, {line.seconds:.3f} s: {line.arguments}"
                 self._banner(line.at, told, "error" if line.failed else "served")
             case RecordingEnd(cancelled=True):
-                self._banner(line.at, "the client went away", "error")
+                self._banner(line.at, "the client disconnected", "error")
             case _:
                 pass
 
@@ -202,7 +203,7 @@ class _TimelineBuilder:
         self._attempt = next(each for each in self._recording.attempts if each.request is line)
         if self._again is not None and self._again.is_retried():
             self._banner(
-                line.at, f"attempt {line.attempt}: the model is asked again, because of a wrong call", "attempt"
+                line.at, f"attempt {line.attempt}: the model is asked again because of an invalid call", "attempt"
             )
             return
         self._expected.clear()
@@ -219,8 +220,9 @@ class _TimelineBuilder:
             self._banner(line.at, f"{asked.title} ({asked.about})", "attempt", asked.receipt)
 
     def _describe_request(self, again: RetranslatedAttempt) -> str | None:
-        """Describe how today's code makes the request of the current attempt. A rerun of the whole exchange knows
-        best."""
+        """Describe how the current code makes the request of the current attempt. A rerun of the whole exchange takes
+        precedence.
+        """
         number = next(at for at, each in enumerate(self._recording.attempts) if each is self._attempt)
         replayed = self._replayed
         differs, put = not again.same, self._unknown
@@ -230,11 +232,11 @@ class _TimelineBuilder:
                 added_content(self._recording),
             )
         elif again.refused is not None and replayed is None:
-            return f"today's code does not make this request: {again.refused}"
+            return f"the current code does not make this request: {again.refused}"
         if differs and isinstance(replayed, str):
             return f"not made again: {replayed}"
         if differs and (isinstance(replayed, Comparison) or not (put or self._recording.runs_tools)):
-            return "today's code makes another request of it: `toolglot replay` shows the differences"
+            return "the current code makes a different request: `toolglot replay` shows the differences"
         if again.same:
             return None
         if put is not None:
@@ -267,12 +269,12 @@ class _TimelineBuilder:
             self._add_end(again.close(), at, ended=ended)
 
     def _note_unread(self, line: UpstreamEnd) -> None:
-        """If the client disconnected, that is reported already, and enough."""
+        """Note an unread rest of the answer, unless the client's disconnect is already reported."""
         if self._recording.end is None or not self._recording.end.cancelled:
             self._banner(line.at, f"attempt {line.attempt}: the rest of the answer is not read", "attempt")
 
     def _add_end(self, done: TranslatedFrame, at: float | None, *, ended: bool) -> None:
-        """Add what only the end shows, such as a stream that stops too soon."""
+        """Add facts that only the end shows, for example a stream that ends too early."""
         if not ended:
             self._banner(at, "the recording breaks off here", "error")
         elif done.events or done.written:
@@ -298,7 +300,8 @@ class _TimelineBuilder:
         cutter = FrameSplitter(self._framing)
         for written in (*cutter.feed(done.written), *cutter.close()):
             if self._recorded:
-                # If the gateway runs tools, one answer to the client consists of several, not frame by frame.
+                # If the gateway runs tools, one answer to the client consists of several answers, which do not match
+                # frame by frame.
                 self._expected += [] if self._recording.runs_tools else [(row, frame_fingerprint(written))]
             else:
                 self._client_frames += 1
@@ -306,7 +309,7 @@ class _TimelineBuilder:
                 row.client.append(frame_cell(written, self._recording.head.client))
 
     def _client_rows(self, frames: Iterable[bytes], at: float | None) -> None:
-        """Assign frames that the client got to the row that each was written for."""
+        """Assign each client frame to the row that caused it."""
         for frame in frames:
             self._client_frames += 1
             cell = frame_cell(frame, self._recording.head.client)
@@ -374,9 +377,9 @@ class _TimelineBuilder:
         if not differs or isinstance(replayed, str):
             return
         for line in self._news.values():
-            yield f"today's code would say: {line}"
+            yield f"the current code would report: {line}"
         if replayed is not None and not self._news:
-            yield "today's code writes another receipt: `toolglot replay` shows the differences"
+            yield "the current code writes a different receipt: `toolglot replay` shows the differences"
 
     def _answer_totals(self) -> Iterator[str]:
         recording, replayed = self._recording, self._replayed
@@ -389,7 +392,7 @@ class _TimelineBuilder:
         if replayed is not None:
             differs = bool(replayed.answer or replayed.breaches)
         if differs:
-            yield "today's code writes other bytes to the client: `toolglot replay` shows the differences"
+            yield "the current code writes different bytes to the client: `toolglot replay` shows the differences"
 
     def _end_totals(self) -> Iterator[str]:
         end = self._recording.end
@@ -416,7 +419,7 @@ def _describe_upstream(line: UpstreamRequest) -> str:
 def _make_upstream_request(line: UpstreamRequest, again: RetranslatedAttempt, made: str | None) -> TimelineRequest:
     passes = dict.fromkeys(change.name for change in again.changes)
     if again.exchange.verbatim and again.same:
-        how = "the client's bytes, but for the model's name"
+        how = "the client's bytes, except for the model's name"
     else:
         how = (
             f"changed by the pass{'es' if len(passes) > 1 else ''} {', '.join(passes)}"
@@ -454,7 +457,7 @@ class RecordedReceipt:
 
 
 def recorded_receipt(recording: Recording) -> RecordedReceipt | None:
-    """None if the recording has no receipt: then its content is unknown."""
+    """Return the recorded receipt. None if the recording has no receipt, so that its content is unknown."""
     if not any(isinstance(line, ReceiptLines) for line in recording.lines):
         return None
     return RecordedReceipt(map(receipt_key, map(loss_from_line, recording.receipt)))

@@ -1,6 +1,6 @@
 """Render a timeline as one self-contained HTML page: no script, everything escaped, full frames on click.
 
-The two requests are side by side with their differences marked. Runs of frames that only bring more content are folded.
+The two requests are side by side with their differences marked. Runs of frames that only add content are folded.
 Bars show when each frame arrived. They are drawn as SVG, because the page's policy allows no style attributes.
 """
 
@@ -87,13 +87,13 @@ footer ul { margin: 1.25rem 0 0; padding-left: 1.2rem; color: var(--muted); font
 """
 
 MIN_FOLDED_ROWS = 4
-"""Rows with nothing but more content that are folded together."""
+"""Minimum number of rows with only more content to fold together."""
 MIN_FOLDED_LINES = 8
-"""Lines that both requests have that are folded together."""
+"""Minimum number of lines that both requests have to fold together."""
 CONTEXT_LINES = 2
 """Lines to show around a difference."""
 MAX_FOLD_TEXT = 600
-"""Characters of the content that a fold shows."""
+"""Maximum characters of the content that a fold shows."""
 MAX_VALUE_CHARS = 2_000
 """A longer line of a request is folded."""
 _SIGNS: dict[LineMark, str] = {"moved": "~"}
@@ -216,7 +216,7 @@ def _entries(entries: Sequence[TimelineRow | TimelineBanner]) -> Iterator[str]:
 
 
 def _only_adds(entry: TimelineRow | TimelineBanner) -> bool:
-    """Tell whether a row brings more content and nothing else."""
+    """Return whether a row only adds content."""
     if isinstance(entry, TimelineBanner) or entry.lines:
         return False
     return bool(entry.events) and all(cell.kind == "delta" for cell in entry.events)

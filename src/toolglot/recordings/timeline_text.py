@@ -17,7 +17,7 @@ MIN_COLUMN = 12
 LEAD_WIDTH = 14
 """The number of a row and its time."""
 INDENT = 4
-"""Of continuation lines."""
+"""Indentation of continuation lines."""
 BAR = " │ "
 COLOURS = {"loss": "31", "note": "33", "error": "31", "attempt": "36", "served": "36", "time": "2", "head": "1"}
 RECEIPT = "↳ "
@@ -27,7 +27,7 @@ LEGEND = "(1 + … adds content to block 1 of the answer; --full shows what … 
 class TextStyle(NamedTuple):
     width: int = 100
     full: bool = False
-    """Frames are shown completely, in as many lines as they need."""
+    """True to show frames completely, in as many lines as they need."""
     colour: bool = False
     frames: range | None = None
     """The rows to show, by number; all of them if None."""
@@ -105,7 +105,7 @@ def _banner(banner: TimelineBanner, style: TextStyle) -> Iterator[str]:
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of the three columns. The meaning needs the least: it is in our own words."""
+    """Return the widths of the three columns. The meaning needs the least width."""
     left = max(width - LEAD_WIDTH - 2 * len(BAR), 3 * MIN_COLUMN)
     events = max(left * 3 // 11, MIN_COLUMN)
     client = (left - events) // 2
@@ -131,8 +131,9 @@ def _column(cells: Iterable[Cell], width: int, style: TextStyle) -> list[tuple[s
 
 
 def fit_cell(cell: Cell, width: int) -> str:
-    """Cut a cell to the width. The label is cut first: its end is enough, as in `…delta[0]`, and the content matters
-    more."""
+    """Cut a cell to the width. The label is cut first, because its end (`…delta[0]`) identifies it and the content
+    matters more.
+    """
     short = cell.short
     if cell.label and fitting(short, width) < len(short):
         name, bracket, rest = cell.label.partition("[")

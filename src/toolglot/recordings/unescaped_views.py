@@ -1,7 +1,6 @@
-"""Views of a text with its escapes undone, as programs read it, and the position of each character in the text itself.
-
-Secrets are searched in every view, with plain search: an expression for all ways to write each character would try them
-all, which an untrusted text could drag out for years.
+"""Views of a text with its escapes decoded, and the position of each character in the original text. Secrets are
+searched in every view with plain search. A pattern for all ways to write each character would try all of them, and an
+untrusted text could make that run for years.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_LEVELS = 4
-"""Levels of JSON in JSON, or of repeated percent-encoding."""
+"""Maximum levels of JSON in JSON, or of repeated percent-encoding."""
 
 _JSON_ESCAPES = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
     r"|\\[^A-Za-z0-9]|\\[bfnrt]"
 )
-"""Also escapes of other languages that JSON does not have: `\\'`."""
+"""Escapes of JSON, and escapes of other languages that JSON does not have: `\'`."""
 _PERCENT_ESCAPES = (
     r"%[0-7][0-9A-Fa-f]|%[C-Dc-d][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ee][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){2}"
     r"|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){3}|%[0-9A-Fa-f]{2}"
@@ -43,13 +42,14 @@ _ESCAPED_WRAPS = {
 """The same as JSON escapes it, and JSON in JSON; keyed by a substring that is faster to search."""
 _LETTER = "(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|25|5[Cc])"
 _UNUSUAL_ESCAPE = {"\\u00": re.compile(rf"\\u00{_LETTER}"), "%": re.compile(rf"%{_LETTER}")}
-"""Escapes of letters and digits, and of escape characters. No program writes them: somebody is hiding something."""
+"""Escapes of letters and digits, and of escape characters. No program writes them, so they may hide a secret."""
 _SIGNS = (*_UNUSUAL_ESCAPE.items(), *_ESCAPED_WRAPS.items())
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class TextView:
-    """`places` are the positions where the view continues at another position of its source text: at `origins`."""
+    """A view of unescaped text. `places` are the positions where the view continues at another position of its source
+    text: at `origins`."""
 
     __slots__ = ("_origins", "_parent", "_places", "text")
 
@@ -62,8 +62,9 @@ class TextView:
         self._origins = origins
 
     def origin(self, place: int) -> int:
-        """Return where the character at this position begins in the text itself, which is where the previous one
-        ends."""
+        """Return the start of the character at this position in the original text, which is the end of the previous
+        one.
+        """
         view: TextView | None = self
         while view is not None and view._parent is not None:
             at = bisect_right(view._places, place) - 1
@@ -111,7 +112,7 @@ def _remove(wrap: str) -> str:
 
 
 def _unescape_once(view: TextView, step: UnescapeStep) -> TextView | None:
-    """Return the view with these escapes undone once; None if it has none."""
+    """Return the view with these escapes decoded once; None if it has none."""
     text, parts = view.text, [""]
     places, origins = [0], [0]
     done = size = 0
@@ -141,7 +142,7 @@ def _unescape_repeatedly(view: TextView, step: UnescapeStep) -> Iterator[TextVie
 
 
 def may_hide(text: str) -> bool:
-    """Tell whether a view of this text may contain a run of letters and digits that the text itself does not."""
+    """Return whether a view of this text may contain a run of letters and digits that the text itself does not."""
     for mark, hidden in _SIGNS:
         if mark in text and hidden.search(text):
             return True
@@ -168,5 +169,5 @@ def _unescaped_views(text: str) -> Iterator[TextView]:
     yield from decoded
     if _FORM_SPACE.search(text):
         form = decoded[0] if decoded else first
-        # Decoded text has a real plus where one was encoded; here it is a space as well.
+        # Decoded text has a literal plus where one was encoded; here it also becomes a space.
         yield TextView(form.text.replace("+", " "), form)

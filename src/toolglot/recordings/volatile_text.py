@@ -1,4 +1,4 @@
-"""Parts of texts that are new in each run of an agent: ids, dates, times, durations."""
+"""Parts of texts that change in each run of an agent: ids, dates, times, durations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VOLATILE_PATTERNS = (
         0,
         b"(time)",
     ),
-    # Times of day alone: 10:11:12, 9:05:01 PM, 9:05 PM. Two numbers with a colon could be anything.
+    # Times of day alone: 10:11:12, 9:05:01 PM, 9:05 PM. Two numbers with a colon are too ambiguous.
     VolatilePattern(re.compile(rb":(?<=[^0-9:][0-2][0-9]:)" + _CLOCK), 2, b"(time)"),
     VolatilePattern(re.compile(rb":(?<=[^0-9:][0-9]:)" + _CLOCK), 1, b"(time)"),
     # Unix time in seconds, milliseconds, microseconds and so on, from 2017 to 2033.

@@ -45,7 +45,7 @@ async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> 
 
 
 def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
-    """Whether the caller's key may use this model."""
+    """Return whether the caller's key may use this model."""
     try:
         return bool(resolve_allowed(incoming.gateway, incoming.caller, model))
     except (FailedError, UnknownModelError):
@@ -55,6 +55,7 @@ def _is_allowed(incoming: AsgiRequest, model: str) -> bool:
 async def show_model(service: Service, incoming: AsgiRequest, match: Match) -> None:
     listing = find(find_client_dialect(incoming, match)).listing
     name = match.values.get("model") or listing.decode_name(await incoming.body())
+    resolve_allowed(incoming.gateway, incoming.caller, name)
     await incoming.reply(200, JSON, listing.encode_model(incoming.gateway.catalog.model(name)))
 
 
@@ -127,6 +128,7 @@ async def check_model(service: Service, incoming: AsgiRequest, match: Match) -> 
     if not name:
         message = "The query parameter `name` is missing: /debug/model?name=MODEL"
         raise FailedError(ApiError(kind="bad_request", code="missing_parameter", param="name", message=message))
+    resolve_allowed(incoming.gateway, incoming.caller, name)
     checked = await models.check_model(incoming.gateway, name)
     hidden = (*incoming.gateway.secrets, *incoming.credentials)
     await incoming.reply(200, JSON, json.encode(hide_in_json(to_builtins(checked), hidden)))
@@ -159,6 +161,12 @@ async def administer(service: Service, incoming: AsgiRequest, match: Match) -> N
     await admin_routes.administer(service, incoming, match)
 
 
+async def sign_in(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    from toolglot.server import sign_in as steps
+
+    await steps.sign_in(service, incoming, match)
+
+
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
     from toolglot.server import admin_routes
 
@@ -179,7 +187,7 @@ async def call_function(service: Service, incoming: AsgiRequest, match: Match) -
     """Call a dialect's function that needs no upstream, if the configuration enables it."""
     route = match.route
     if route.setting and not getattr(incoming.gateway.config.server, route.setting):
-        message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"
+        message = f"{route.path} is disabled: set `{route.setting}` under `server` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     body = await incoming.body() if route.method == "POST" else b""
     await incoming.reply(200, JSON, await offload(len(body), load(route.function), body))
@@ -199,6 +207,7 @@ ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] 
     "metrics": show_metrics,
     "own_key": show_own_key,
     "admin": administer,
+    "sign_in": sign_in,
     "health": report_health,
     "ready": report_readiness,
     "welcome": show_welcome,

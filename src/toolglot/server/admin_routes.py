@@ -1,6 +1,6 @@
-"""The admin API: the keys of a team, what they have spent, and who changed what.
+"""The admin API: the keys of a team, their spend, and the audit log.
 
-Its credentials (`team.admins`, `team.viewers`) are no keys for models, and keys for models are no credentials here.
+Its credentials (`team.admins`, `team.viewers`) cannot call models, and model keys cannot call the admin API.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from toolglot.wire import json
 _JSON = {"content-type": "application/json"}
 _PAGE = 100
 _MOST_ROWS = 1000
+_MOST_DIGITS = 19
 _STATUSES = {"key_not_found": 404, "name_taken": 409, "key_revoked": 409}
 
 
@@ -61,7 +62,7 @@ async def administer(service: Service, incoming: AsgiRequest, match: Match) -> N
     """Answer a request of the admin API."""
     team = service.team
     if team is None:
-        message = f"There is nothing at {match.route.path}, unless the configuration has `enabled` under `team`"
+        message = f"{match.route.path} is disabled: set `enabled` under `team` in the configuration"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     handler = _HANDLERS[match.route.method, match.route.path]
     try:
@@ -84,7 +85,7 @@ def _administrator(team: Team, incoming: AsgiRequest) -> Administrator:
 
 
 async def _read(incoming: AsgiRequest, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode the body; without one, an empty object."""
+    """Decode the body. An empty body counts as an empty object."""
     body = await incoming.body() or b"{}"
     try:
         return decoder.decode(body)
@@ -98,7 +99,7 @@ async def _read(incoming: AsgiRequest, decoder: msgspec.json.Decoder[Any]) -> An
 
 def _count(incoming: AsgiRequest, name: str, default: int, most: int) -> int:
     text = incoming.query.get(name, str(default))
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= most:
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS or not 1 <= int(text) <= most:
         message = f"{name}: expected a number from 1 to {most}"
         raise FailedError(ApiError(kind="bad_request", code="bad_parameter", param=name, message=message))
     return int(text)
@@ -135,7 +136,7 @@ async def _change_key(team: Team, incoming: AsgiRequest, values: Mapping[str, st
 async def _rotate_key(team: Team, incoming: AsgiRequest, values: Mapping[str, str]) -> tuple[int, Any]:
     rotation = await _read(incoming, _rotations)
     if not 0 <= rotation.overlap <= 366 * 86400:
-        raise AdministrationError("bad_overlap", "overlap: expected seconds, at most a year")
+        raise AdministrationError("bad_overlap", "overlap: expected a number of seconds, at most a year")
     return 200, _describe_created(await _administrator(team, incoming).rotate(values["id"], time(), rotation.overlap))
 
 
@@ -159,7 +160,7 @@ async def _report_spend(team: Team, incoming: AsgiRequest, values: Mapping[str, 
     groups = tuple(dict.fromkeys(query.get("by", "key").split(",")))
     for group in groups:
         if group not in sql.GROUPS:
-            raise AdministrationError("bad_parameter", f"by: expected some of {', '.join(sql.GROUPS)}, with commas")
+            raise AdministrationError("bad_parameter", f"by: expected a list, with commas, of {', '.join(sql.GROUPS)}")
     today = datetime.now(UTC).date()
     since = _day(query.get("since") or (today - timedelta(days=30)).isoformat(), "since")
     until = _day(query.get("until") or today.isoformat(), "until")
@@ -172,7 +173,7 @@ def _day(text: str, name: str) -> str:
     try:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError:
-        raise AdministrationError("bad_parameter", f"{name}: expected a day as 2026-11-18") from None
+        raise AdministrationError("bad_parameter", f"{name}: expected a day, for example 2026-11-18") from None
 
 
 async def _list_audit(team: Team, incoming: AsgiRequest, values: Mapping[str, str]) -> tuple[int, Any]:
@@ -191,10 +192,10 @@ def _raw(text: str | None) -> msgspec.Raw | None:
 
 
 async def show_own_key(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Show a client its own key: what it may use, and what is left of its budgets."""
+    """Show a client its own key: its permissions and remaining budgets."""
     team, account = service.team, incoming.caller.account
     if team is None or account is None:
-        message = "This key has no limits: it is not one of a team's keys"
+        message = "This key is not a team key, so it has no limits"
         raise FailedError(ApiError(kind="not_found", code="key_not_found", message=message))
     await incoming.reply(200, _JSON, json.encode(await _describe_own(team, account.key)))
 
@@ -227,4 +228,4 @@ _HANDLERS: dict[tuple[str, str], Handler] = {
     ("GET", "/admin/v1/spend"): _report_spend,
     ("GET", "/admin/v1/audit"): _list_audit,
 }
-"""Methods that only read are for viewers, too."""
+"""Viewers may use the methods that only read."""

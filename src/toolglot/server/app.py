@@ -24,12 +24,13 @@ from toolglot.server.asgi_request import (
     find_client_dialect,
     hide_in_record,
 )
-from toolglot.server.security import find_keys
+from toolglot.server.security import Operator, find_keys
 from toolglot.server.service import Service
 from toolglot.store import StoreError
 
 if TYPE_CHECKING:
     from toolglot.team.directory import KeyDirectory
+    from toolglot.team.service import Team
 
 log = logging.getLogger("toolglot.server")
 
@@ -104,6 +105,7 @@ class App:
         try:
             if self.service.team is not None:
                 await look_up_keys(self.service.team.keys, incoming.headers, incoming.query)
+                incoming.operator = await find_operator(self.service.team, incoming, match)
             if (refusal := self._refuse(incoming, match)) is not None:
                 raise FailedError(refusal)
             is_open = isinstance(match, routes.Match) and match.route.open
@@ -160,7 +162,7 @@ class App:
         if caller is not None:
             incoming.caller = caller
             record.key, record.owner = caller.label, caller.owner
-        operator = incoming.operator = guard.find_operator(incoming.headers)
+        operator = incoming.operator
         if operator is not None:
             record.key = operator.name
         if isinstance(match, routes.NoMatch):
@@ -199,6 +201,21 @@ async def look_up_keys(keys: KeyDirectory, headers: Mapping[str, str], query: Ma
         except StoreError:
             log.warning("a key could not be looked up", exc_info=True)
             raise FailedError(_KEYS_AWAY) from None
+
+
+async def find_operator(team: Team, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> Operator | None:
+    """Find who administers the team with this request: by a credential, or as a person who has signed in."""
+    operator = incoming.gateway.guard.find_operator(incoming.headers)
+    is_person = team.config.proxy is not None or team.config.oidc is not None
+    if operator is not None or not is_person or isinstance(match, routes.NoMatch) or match.route.role == "client":
+        return operator
+    from toolglot.server.sign_in import find_person  # most teams have none
+
+    try:
+        return await find_person(team, incoming)
+    except StoreError:
+        log.warning("a session could not be looked up", exc_info=True)
+        raise FailedError(_KEYS_AWAY) from None
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

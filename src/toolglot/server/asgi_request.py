@@ -39,7 +39,9 @@ class ClientLeftError(Exception):
 
 
 class AsgiRequest:
-    """`begun`: the head of the answer was sent, and cannot be changed. `finished`: the end was sent, too.
+    """A request and its answer over ASGI.
+
+    `begun`: the head of the answer was sent, and cannot be changed. `finished`: the end was sent, too.
 
     `gateway` is the one that was active when the request arrived: a later reload does not affect the request.
     """
@@ -77,6 +79,12 @@ class AsgiRequest:
     def credentials(self) -> tuple[str, ...]:
         """Credentials that the client sent in headers or query."""
         return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
+
+    @property
+    def peer(self) -> str | None:
+        """The address of the connection's other side."""
+        client = self.scope.get("client")
+        return client[0] if client else None
 
     def hide_in_error(self, error: ApiError) -> ApiError:
         """Remove credentials from an error: the client's own and those of the configuration."""
@@ -174,7 +182,8 @@ def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
 
 
 def guess_client_dialect(match: Match | NoMatch, headers: Mapping[str, str]) -> str:
-    """Like `find_client_dialect`, for headers with names in lower case, or of any case if `headers` ignores it."""
+    """Guess the client's dialect, like `find_client_dialect`. Header names are in lower case, or `headers` ignores
+    case."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT

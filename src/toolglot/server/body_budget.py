@@ -65,7 +65,7 @@ class BodyCost:
 
 
 def _factor_of(piece: bytes | bytearray) -> int:
-    """Bytes of memory per byte of this piece."""
+    """Return the number of bytes of memory per byte of this piece."""
     is_ascii = piece.isascii()
     if not is_ascii and any(first in piece for first in _FOUR_BYTES):
         return WIDEST
@@ -100,7 +100,7 @@ class BodyHold:
         """Time of the last piece."""
         self.cost = 0
         self.is_settled = False
-        """The whole body has arrived."""
+        """True if the whole body has arrived."""
 
     def try_add(self, piece: bytes) -> bool:
         """Charge a piece if there is room now."""
@@ -135,7 +135,7 @@ class _Waiter(NamedTuple):
     hold: BodyHold
     amount: int
     is_admission: bool
-    """It waits for admission, not for room for a piece."""
+    """True if it waits for admission, not for room for a piece."""
     granted: asyncio.Future[None]
 
 
@@ -248,13 +248,13 @@ class BodyBudget:
         return settled == 0 and (self._is_oldest(hold) or not self._uploading)
 
     def _to_come(self, hold: BodyHold) -> int:
-        """Memory that other active uploads have announced and not sent."""
+        """Return the memory that other active uploads have announced but not sent."""
         since = self._clock() - ACTIVE_SECONDS
         others = (each for each in self._uploading if each is not hold and each.touched >= since)
         return sum(max(each.announced - each.cost, 0) for each in others)
 
     def _is_oldest(self, hold: BodyHold) -> bool:
-        """Whether no other upload began earlier."""
+        """Return whether no other upload began earlier."""
         return next(iter(self._uploading), None) is hold
 
     def _grant(self) -> None:

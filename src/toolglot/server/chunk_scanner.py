@@ -1,6 +1,6 @@
 """Finds the end of a chunked request body (RFC 9112, section 7.1), which httptools does not report.
 
-Only the framing is read, in linear time. The parser gets the same bytes and refuses what is not valid.
+Only the framing is read, in linear time. The parser gets the same bytes and rejects invalid ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class ChunkScanner:
         self._in_trailers = False
 
     def find_end(self, data: bytes, at: int) -> int:
-        """Return where the body ends in the data from `at` on; the length of the data if it does not end there."""
+        """Return the end of the body in the data from `at` on; the data's length if the body does not end there."""
         while True:
             if self._left:
                 step = min(self._left, len(data) - at)

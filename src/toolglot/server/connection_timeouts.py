@@ -70,7 +70,7 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._watch_writing()
 
     def _may_linger(self) -> bool:
-        """Whether to read on after a refusal. A full server does so for a few connections only."""
+        """Return whether to read on after a refusal. A full server does so for a few connections only."""
         return not self.spare or len(self.connections) <= self.limits.connections + 2 * self.limits.spare
 
     def _expect_request(self, now: float) -> None:

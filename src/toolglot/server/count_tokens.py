@@ -1,4 +1,4 @@
-"""Counting a request's tokens: by the upstream if it can, else by an estimate. Never a 404."""
+"""Counts a request's tokens: by the upstream if it can, otherwise by an estimate. Never answers with 404."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolglot.upstream.upstream import Upstream
 UPSTREAM_TIMEOUT = 10.0
 """Seconds that an upstream has for its count. Agents count often, and an estimate is better than a wait."""
 MAX_REPLY_BYTES = 1024 * 1024
-"""Bytes of an upstream's reply, which is one number."""
+"""Maximum bytes of an upstream's reply, which is one number."""
 
 
 async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) -> None:

@@ -20,8 +20,8 @@ from toolglot.recordings.redact import SECRET_NAMES, replace_secrets
 
 REDACTED = "[redacted]"
 MIN_KEY_LENGTH = 8
-"""Characters. A client of a server without keys may send any text as its key. A shorter one would match unrelated
-texts; it is hidden only in the places of keys."""
+"""Minimum length of a key in characters. A client of a server without keys may send any text as its key. A shorter one
+would match unrelated texts; it is hidden only in the places of keys."""
 _WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|[A-Z][a-z]{1,23}|(?:sk-)?[xX0*.-]+")
 _PLACEHOLDERS = frozenset(
     """api-key dummy-key fake-key key-1 lm-studio my-key no-key no-key-needed no-key-required none-needed not-needed
@@ -81,7 +81,7 @@ def hide_in_lines(lines: tuple[ReceiptLine, ...], secrets: Sequence[str]) -> tup
 
 
 def has_secret(lines: Iterable[ReceiptLine], secrets: Sequence[str]) -> bool:
-    """Whether a line contains one of these secrets."""
+    """Return whether a line contains one of these secrets."""
     return bool(secrets) and any(
         secret in text for line in lines for text in (line.where, line.what, line.why) for secret in secrets
     )

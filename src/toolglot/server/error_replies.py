@@ -59,13 +59,14 @@ def encode_error_reply(client: Dialect, error: ApiError, record: RequestRecord) 
 
 
 def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
-    """Whether a streaming client gets this error inside a stream: some clients ignore the status."""
+    """Return whether a streaming client gets this error inside a stream: some clients ignore the status."""
     early = client.stream.early_failures and error.streamed_by == client.name
     return early or error.code in client.stream.error_codes
 
 
 def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError | None:
-    """Convert an exception to the client's error; None if the client is gone and the exception should propagate.
+    """Convert an exception to the client's error; None if the client has disconnected and the exception should
+    propagate.
 
     A cancellation that the client did not cause comes from the server: its drain time has elapsed.
     """
@@ -84,6 +85,6 @@ def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError 
             return None
         case Exception():
             log.error("request %s failed", record.id, exc_info=failure)
-            message = f"toolglot failed on this request; its log has more under {record.id}"
+            message = f"toolglot failed to handle this request; details are in its log under {record.id}"
             return ApiError(kind="server", message=message)
     return None

@@ -24,12 +24,12 @@ CHECK_DELAYS = (0.001, 0.004, 0.02, 0.1, 0.4)
 CHECK_INTERVAL = 1.0
 PROBE_CHECKS = frozenset({0, 6, 16, 46})
 """The checks before which a probe is written: at once, and after some 2, 12 and 42 seconds. A client may close its
-socket for good at any time, which sends nothing. There are few: Go's client takes five interim responses and sixteen
-digits of a size."""
+socket for good at any time, which sends nothing. The number is small because Go's client accepts only five interim
+responses and sixteen digits of a size."""
 
 
 def is_reset(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer has sent a reset. The kernel reports this error even if no events are requested."""
+    """Return whether the peer has sent a reset. The kernel reports this error even if no events are requested."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(select, "poll"):
         return False

@@ -19,7 +19,7 @@ from toolglot.wire.framing import EVENTS, Framing
 
 
 def stream_headers(framing: Framing = EVENTS) -> dict[str, str]:
-    """Headers of a stream in this framing."""
+    """Return the headers of a stream in this framing."""
     return {
         "content-type": framing.media_type if framing.is_bare else f"{framing.media_type}; charset=utf-8",
         "cache-control": "no-cache",
@@ -40,7 +40,7 @@ MCP_SERVERS = "x-toolglot-mcp"
 CLIENT_SETTINGS = (HOPS, STRICT, MCP_SERVERS)
 """Headers with which a client controls this gateway."""
 MAX_HOPS = 8
-"""Gateways in a chain. More are taken for a loop."""
+"""Maximum gateways in a chain. More are taken for a loop."""
 
 
 def encode_lines(fields: Mapping[str, str]) -> bytes:
@@ -116,16 +116,16 @@ def _printable(text: str) -> str:
 def describe_exchange(
     exchange: ExchangeCore, upstream: Upstream, upstream_headers: Mapping[str, str], record: RequestRecord
 ) -> dict[str, str]:
-    """Headers of a model's answer: the receipt, the target, and the upstream's headers for this client."""
+    """Return the headers of a model's answer: the receipt, the target, and the upstream's headers for this client."""
     passed = _select_passed(exchange, upstream, upstream_headers)
     if not passed:
-        return {**describe_receipt(exchange.receipt), **describe_target(record.upstream, record.upstream_model)}
+        return {**describe_receipt(exchange.receipt), **describe_target(record)}
     recording = recording_header(exchange.receipt, passed)
     return {
         **select_for_client(exchange.client, exchange.upstream, passed),
         **{name: _printable(value) for name, value in recording.items()},
         **describe_receipt(exchange.receipt),
-        **describe_target(record.upstream, record.upstream_model),
+        **describe_target(record),
     }
 
 
@@ -139,7 +139,7 @@ def describe_cost(record: RequestRecord) -> dict[str, str]:
 
 
 def has_none_for_client(exchange: ExchangeCore, upstream_headers: Mapping[str, str]) -> bool:
-    """Whether the upstream sent no header for the client."""
+    """Return whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)
@@ -164,6 +164,7 @@ def _target(upstream: str | None, model: str | None) -> str:
     return _printable(f"{upstream}/{model}")
 
 
-def describe_target(upstream: str | None, model: str | None) -> dict[str, str]:
-    """Describe the upstream and the model that answer, in one header."""
-    return {"x-toolglot-upstream": _target(upstream, model)}
+def describe_target(record: RequestRecord) -> dict[str, str]:
+    """Describe the upstream and the model that answer in one header, and the member of a pool in another."""
+    target = {"x-toolglot-upstream": _target(record.upstream, record.upstream_model)}
+    return target if record.member is None else {**target, "x-toolglot-member": record.member}

@@ -35,6 +35,7 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.utils import get_remote_addr
 
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError, kind_of_status
@@ -103,7 +104,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.in_head = True
         self._size = 0
         self._fields = 0
-        # Bytes given to the parser that no callback has reported, such as an endless header field.
+        # Bytes given to the parser that no callback has reported, for example an endless header field.
         self._unparsed = 0
         self._body_left: int | None = None  # the bytes to come of a body with a length
         self._chunks: ChunkScanner | None = None  # finds the end of a chunked body
@@ -112,7 +113,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # Unlike uvicorn's: the addresses of both ends are not looked up, and what only the ASGI app needs is made in
+        # Unlike uvicorn, this does not look up the addresses of both ends, and creates objects for the ASGI app only in
         # `_start`.
         self.connections.add(self)
         self.transport = transport
@@ -133,7 +134,7 @@ class HttpServerProtocol(TimeoutProtocol):
             oldest.refuse(503, _FULL_MESSAGE)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client has closed its side. Returns True to keep the connection for an answer in progress."""
+        """Handle a client that has closed its side. Returns True to keep the connection for an answer in progress."""
         if self.finished or self.receiving or not (self._is_answering() or self._pipelined):
             return False
         self._half_closed = True
@@ -143,7 +144,8 @@ class HttpServerProtocol(TimeoutProtocol):
         return True
 
     def _start_probe(self) -> None:
-        """Nothing is read until the current request is answered, so that only a probe shows that the client left."""
+        """Start a probe for a client that has left. Nothing is read until the current request is answered, so only a
+        probe shows it."""
         if self._probe is None:
             self._outbox.flush()
             self._probe = DisconnectProbe(self.loop, self.transport, self._next_probe, self._is_answering)
@@ -218,7 +220,7 @@ class HttpServerProtocol(TimeoutProtocol):
                 self._start_probe()
 
     def _read_pipelined(self) -> None:
-        """The request before is answered: read what came after it."""
+        """Read the data after a request that is now answered."""
         if self.finished or self._pipelined is None:
             return
         data, self._pipelined = bytes(self._pipelined), None
@@ -257,7 +259,8 @@ class HttpServerProtocol(TimeoutProtocol):
         return at
 
     def _possible_end(self, data: bytes, at: int) -> int:
-        """Offset at which the head ends, or else the body; the end of the data if neither ends in it."""
+        """Return the offset where the head ends, or where the body ends. If neither ends in the data, this is the end
+        of the data."""
         if self._body_left is not None:
             return min(at + self._body_left, len(data))
         if self._chunks is not None:
@@ -342,7 +345,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_answer_here(self) -> bool:
-        """Whether the request may be answered on this connection. If so, it is held until it is complete."""
+        """Return whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":
@@ -359,6 +362,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.flow = self.flow or FlowControl(self.transport)
         if self.full:
             self.flow.pause_writing()
+        self.client = get_remote_addr(self.transport)
         super().on_message_begin()
         self.url = url
         self.headers += headers  # the scope refers to the same list
@@ -465,7 +469,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.finish()
 
     def _encode_refusal(self, status: int, message: str) -> bytes:
-        """Encode the error in the dialect of the path, if the path is known; else in a common form."""
+        """Encode the error in the dialect of the path, if the path is known; otherwise in a common form."""
         path = self.url.partition(b"?")[0].decode("latin-1")
         dialect = routes.find("POST", path).dialect if path.startswith("/") else None
         if dialect is None:
@@ -474,7 +478,7 @@ class HttpServerProtocol(TimeoutProtocol):
         return DIALECTS[dialect].encode_error(error).body
 
     def cut(self) -> None:
-        """Close the connection in the middle of an answer, after what was written."""
+        """Close the connection in the middle of an answer, after the written bytes."""
         self.cycle.disconnected = True
         self.cycle.message_event.set()
         self.finish()

@@ -20,16 +20,16 @@ class JsonArray:
         self._written = False
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send for these bytes. Blank lines keep the connection alive in an array, too."""
+        """Return the bytes to send for these bytes. Blank lines keep the connection alive in an array, too."""
         elements = b"".join(self._encode_element(document) for _, document in self._reader.feed(data))
         return elements or (b"" if data.strip() else data)
 
     def close(self) -> bytes:
-        """The end of the array."""
+        """Return the end of the array."""
         return b"]" if self._written else b"[]"
 
     def wrap(self, document: bytes) -> bytes:
-        """An array of one document: the form of an error before the stream has begun."""
+        """Wrap one document in an array: the form of an error before the stream has begun."""
         return b"[" + document + b"]"
 
     def _encode_element(self, document: bytes) -> bytes:
@@ -38,5 +38,5 @@ class JsonArray:
 
 
 def wants_json_array(route: Route, query: Mapping[str, str]) -> bool:
-    """Whether this request asks for an array. Only `alt=sse` asks for events."""
+    """Return whether this request asks for an array. Only `alt=sse` asks for events."""
     return route.streams is True and query.get("alt") != "sse"

@@ -37,7 +37,7 @@ class LogThrottle:
         self._timer: asyncio.TimerHandle | None = None
 
     def allows(self, status: int) -> bool:
-        """Whether to write the line of a request that was refused with this status."""
+        """Return whether to write the line of a request that was refused with this status."""
         now = self._clock()
         self._tokens = min(self._tokens + (now - self._updated) * LINES_PER_SECOND, BURST_LINES)
         self._updated = now

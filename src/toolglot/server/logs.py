@@ -35,7 +35,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def make_throttle(config: LogConfig) -> LogThrottle:
-    """Make a throttle whose summaries have the level of the lines that they replace; else they would not be logged."""
+    """Make a throttle whose summaries have the level of the lines that they replace; otherwise they would not be
+    logged."""
     return LogThrottle(logging.ERROR if config.level == "error" else logging.WARNING)
 
 
@@ -44,12 +45,13 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
 
 
 class GatewayLogHandler(logging.StreamHandler[TextIO]):
-    """Writes the log. A class of its own, to find an earlier handler again."""
+    """Writes the log. A separate class, so that an earlier handler can be found."""
 
 
 def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
-    """Send the log to this stream, in the format of the request lines and without secrets: that of this package, and
-    warnings of others."""
+    """Send the log of this package, and warnings of others, to this stream, in the format of the request lines and
+    without secrets.
+    """
     handler = GatewayLogHandler(stream)
     handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
@@ -62,7 +64,7 @@ def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -
 
 
 def format_message(message: str, level: str = "info", **fields: str) -> str:
-    """Format something that is not from a logger as a JSON line like the others."""
+    """Format a message that is not from a logger as a JSON log line."""
     return json.encode_text({"time": now(), "level": level, "message": message, **fields})
 
 
@@ -83,6 +85,7 @@ def format_fields(record: RequestRecord) -> dict[str, Any]:
         "user_agent": printable(record.user_agent),
         "model": printable(record.model),
         "upstream": record.upstream,
+        "member": record.member,
         "upstream_dialect": record.upstream_dialect,
         "upstream_model": printable(record.upstream_model),
         "stream": record.stream,
@@ -119,7 +122,9 @@ def format_text(record: RequestRecord, *, colour: bool = False) -> str:
         status = f"\x1b[{shade}m{status}\x1b[0m"
     words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {printable(record.path)}"]
     if record.model is not None:
-        words.append(f"{printable(record.model)} -> {record.upstream or '?'}/{printable(record.upstream_model or '?')}")
+        member = "" if record.member is None else f"[{record.member}]"
+        upstream = f"{record.upstream or '?'}{member}"
+        words.append(f"{printable(record.model)} -> {upstream}/{printable(record.upstream_model or '?')}")
     if record.client is not None and record.upstream_dialect is not None:
         words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
     if record.usage is not None:

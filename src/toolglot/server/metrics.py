@@ -26,6 +26,15 @@ BATCH_SIZE = 64
 Labels = tuple[str, ...]
 
 
+class PoolMember(Struct, frozen=True):
+    """The gauges of one member of a pool."""
+
+    upstream: str
+    member: str
+    in_flight: int
+    is_cooling: bool
+
+
 class Snapshot(Struct, frozen=True, kw_only=True):
     """The counts of one process by metric name, and its current gauges."""
 
@@ -33,6 +42,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     in_flight: int = 0
     resting: dict[str, bool] = {}
     up: dict[str, bool] = {}
+    members: list[PoolMember] = []
 
 
 class Counter:
@@ -41,7 +51,7 @@ class Counter:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels. A frequent caller can keep it."""
+        """Return the cell of these labels. A frequent caller can keep it."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0]
@@ -69,7 +79,7 @@ class Histogram:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """The cell of these labels: the count per bucket, then the sum of all values."""
+        """Return the cell of these labels: the count per bucket, then the sum of all values."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0] * (len(self._bounds) + 2)
@@ -121,15 +131,15 @@ class Metrics:
         self.requests = Counter("toolglot_requests_total", "Requests answered.", ("route", *path, "status"))
         self.upstream = Counter("toolglot_upstream_attempts_total", "Calls to upstreams.", ("upstream",))
         self.retries = Counter("toolglot_retries_total", "Calls to upstreams beyond the first.", ("upstream",))
-        self.fallbacks = Counter("toolglot_fallbacks_total", "Answers by another target than the first.", ("upstream",))
+        self.fallbacks = Counter("toolglot_fallbacks_total", "Answers by a fallback target.", ("upstream",))
         self.mended = Counter(
             "toolglot_mended_total", "Requests changed after an upstream refused them.", ("upstream",)
         )
         self.asked_again = Counter(
-            "toolglot_asked_again_total", "Models called again because of a call that cannot be run.", ("upstream",)
+            "toolglot_asked_again_total", "Repeated model calls because of a call that cannot be run.", ("upstream",)
         )
         self.served = Counter(
-            "toolglot_mcp_calls_total", "Calls to tools of MCP servers that were run here.", ("server", "outcome")
+            "toolglot_mcp_calls_total", "Calls of MCP tools that the gateway ran.", ("server", "outcome")
         )
         self.cancelled = Counter(
             "toolglot_cancelled_total", "Clients that disconnected before the end.", ("route", *path)
@@ -137,7 +147,7 @@ class Metrics:
         self.errors = Counter("toolglot_errors_total", "Errors sent to clients.", ("route", *path, "kind"))
         self.lines = Counter(
             "toolglot_receipt_lines_total",
-            "Things lost or changed in translation.",
+            "Losses and changes in translations.",
             ("client", "upstream_dialect", "severity"),
         )
         self.recordings = Counter(
@@ -157,7 +167,7 @@ class Metrics:
             SHARES,
         )
         self.simple = Counter(
-            "toolglot_express_total", "Requests that one call answered, without a task or timer of their own.", path
+            "toolglot_express_total", "Requests that one call answered, without a separate task or timer.", path
         )
         self.costs = Counter(
             "toolglot_cost_usd_total",
@@ -168,6 +178,16 @@ class Metrics:
             "toolglot_unpriced_total",
             "Model calls whose cost is unknown: because of the price, its rate for a service tier, or the usage.",
             ("upstream", "reason"),
+        )
+        self.member_calls = Counter(
+            "toolglot_pool_calls_total",
+            "Calls to members of pools: ok, failed, rate_limit, credential, model, or unknown if the client left.",
+            ("upstream", "member", "outcome"),
+        )
+        self.moved = Counter(
+            "toolglot_pool_moved_total",
+            "Answers by another member than the one that the conversation belongs to.",
+            ("upstream",),
         )
         self.local_limits = Counter(
             "toolglot_local_limits_total", "Requests whose limits were counted locally while Redis was away.", ()
@@ -200,7 +220,7 @@ class Metrics:
             self._observe_simple(record)
 
     def _observe_simple(self, record: RequestRecord) -> None:
-        """The same as `observe` for a simple request."""
+        """Observe a simple request, like `observe`."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
         cells = self._simple_cells.get(key)
         if cells is None:
@@ -298,6 +318,10 @@ class Metrics:
         ):
             if amount:
                 counter.add((upstream,), amount)
+        for call in record.member_calls:
+            self.member_calls.add(call)
+        if record.moved:
+            self.moved.add((upstream,))
         self._observe_lines(record)
         self._observe_costs(record)
         for answering, share in record.prefix_reuse:
@@ -312,9 +336,15 @@ class Metrics:
                     self.tokens.observe((*labels, kind), tokens)
             self._observe_cache(record.usage, upstream)
 
-    def snapshot(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool]) -> Snapshot:
+    def snapshot(
+        self,
+        in_flight: int,
+        resting: Mapping[str, bool],
+        up: Mapping[str, bool],
+        members: Sequence[PoolMember] = (),
+    ) -> Snapshot:
         counted = {metric.name: metric.counted() for metric in self._all()}
-        return Snapshot(counted=counted, in_flight=in_flight, resting=dict(resting), up=dict(up))
+        return Snapshot(counted=counted, in_flight=in_flight, resting=dict(resting), up=dict(up), members=list(members))
 
     def add(self, snapshot: Snapshot) -> None:
         """Add the counts of another process."""
@@ -322,11 +352,18 @@ class Metrics:
             for labels, numbers in snapshot.counted.get(metric.name, ()):
                 metric.add_counted(labels, numbers)
 
-    def text(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool] | None = None) -> bytes:
-        """Encode all metrics, with gauges: requests in flight, resting upstreams, and MCP servers that are up."""
+    def text(
+        self,
+        in_flight: int,
+        resting: Mapping[str, bool],
+        up: Mapping[str, bool] | None = None,
+        members: Sequence[PoolMember] = (),
+    ) -> bytes:
+        """Encode all metrics, with gauges: requests in flight, resting upstreams, members of pools, and MCP servers
+        that are up."""
         lines: list[str] = []
         name = "toolglot_requests_in_flight"
-        lines += [*_encode_metadata(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
+        lines += [*_encode_metadata(name, "Requests in progress.", "gauge"), f"{name} {in_flight}"]
         name = "toolglot_upstream_resting"
         lines += _encode_metadata(name, "1 while an upstream is skipped because it has failed repeatedly.", "gauge")
         lines += [
@@ -336,6 +373,7 @@ class Metrics:
             name = "toolglot_mcp_up"
             lines += _encode_metadata(name, "1 while an MCP server is ready.", "gauge")
             lines += [f"{name}{_encode_labels(('server',), (server,))} {int(is_up)}" for server, is_up in up.items()]
+        lines += _encode_members(members)
         for metric in self._all():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()
@@ -347,6 +385,7 @@ def encode_merged(snapshots: Iterable[Snapshot]) -> bytes:
     metrics, in_flight = Metrics(), 0
     resting: dict[str, bool] = {}
     up: dict[str, bool] = {}
+    members: dict[Labels, PoolMember] = {}
     for snapshot in snapshots:
         metrics.add(snapshot)
         in_flight += snapshot.in_flight
@@ -354,7 +393,29 @@ def encode_merged(snapshots: Iterable[Snapshot]) -> bytes:
             resting[name] = resting.get(name, False) or rests
         for name, is_up in snapshot.up.items():
             up[name] = up.get(name, True) and is_up
-    return metrics.text(in_flight, resting, up)
+        for member in snapshot.members:
+            key = (member.upstream, member.member)
+            known = members.get(key)
+            members[key] = member if known is None else _add_members(known, member)
+    return metrics.text(in_flight, resting, up, list(members.values()))
+
+
+def _add_members(one: PoolMember, other: PoolMember) -> PoolMember:
+    """Add the gauges of two processes: a member cools down if it does in any."""
+    in_flight, is_cooling = one.in_flight + other.in_flight, one.is_cooling or other.is_cooling
+    return PoolMember(one.upstream, one.member, in_flight, is_cooling)
+
+
+def _encode_members(members: Sequence[PoolMember]) -> Iterator[str]:
+    if not members:
+        return
+    labels = [_encode_labels(("upstream", "member"), (each.upstream, each.member)) for each in members]
+    name = "toolglot_pool_in_flight"
+    yield from _encode_metadata(name, "Calls to a member of a pool that have not ended.", "gauge")
+    yield from (f"{name}{label} {each.in_flight}" for label, each in zip(labels, members, strict=True))
+    name = "toolglot_pool_cooling"
+    yield from _encode_metadata(name, "1 while a member of a pool gets no requests after errors.", "gauge")
+    yield from (f"{name}{label} {int(each.is_cooling)}" for label, each in zip(labels, members, strict=True))
 
 
 def _encode_metadata(name: str, text: str, kind: str) -> tuple[str, str]:

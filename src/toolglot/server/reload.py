@@ -14,6 +14,7 @@ from toolglot.config.file_watch import FileWatch
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.gateway import reload_team
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
 from toolglot.server.service_manager import ServiceManager
@@ -60,7 +61,7 @@ class ConfigReloader:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
             if asked.is_set() and ends and not has_terminal():
-                log.info("the terminal is gone")
+                log.info("the terminal was closed")
                 signal.raise_signal(signal.SIGTERM)
                 return
             if asked.is_set() or self._watch.changed():
@@ -79,17 +80,17 @@ class ConfigReloader:
                 self._options, self._environ, self._transport, own_port=port, before=service.gateway
             )
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+            log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
             return
         except Exception:
             # No error may end the watch: the next change may fix the configuration.
-            log.exception("the configuration could not be loaded, and the last good one stays in use")
+            log.exception("the configuration could not be loaded; the last valid one stays in use")
             return
         if service.host is not None:
             try:
                 await service.host.update(begun.gateway.config.mcp.servers)
             except MissingExtraError as error:
-                log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+                log.error("the configuration is invalid; the last valid one stays in use:\n%s", error)
                 return
         service.gateway = begun.gateway
         self._watch.follow(self._files(begun.gateway.config))
@@ -99,13 +100,13 @@ class ConfigReloader:
 
 
 def ends_with_terminal() -> bool:
-    """Whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
+    """Return whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
     `nohup`, which ignores SIGHUP: then SIGHUP only reloads the configuration. Call it before SIGHUP has a handler."""
     return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal."""
+    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -122,7 +123,7 @@ def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
         ),
         "server.workers": (begun.server.workers, now.server.workers),
         "store": (begun.store, now.store),
-        "team": (begun.team, now.team),
+        "team": (reload_team(begun.team, now.team), now.team),
         "record": (begun.record, now.record),
         "log": (begun.log, now.log),
         "limits.connections": (begun.limits.connections, now.limits.connections),

@@ -31,7 +31,7 @@ _PIECE = 1024 * 1024
 """Bytes that are decompressed at a time, about one millisecond of work. Other requests run in between."""
 
 _RETRY_AFTER = 5.0
-"""Seconds. Bodies stay in memory for as long as their answers take."""
+"""`retry-after` in seconds. Bodies stay in memory for as long as their answers take."""
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class ClientGone(BodyError):  # noqa: N818
 
 
 def decode_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """A request's headers by lower-case name. The first value of a repeated header counts."""
+    """Decode a request's headers, keyed by lower-case name. The first value of a repeated header counts."""
     headers: dict[str, str] = {}
     for name, value in fields:
         headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
@@ -98,7 +98,7 @@ async def read_body(
     while more:
         message = await clock.wait_for(receive())
         if message["type"] == "http.disconnect":
-            raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
+            raise ClientGone(ApiError(kind="bad_request", status=499, message="The client disconnected"))
         body, more = message.get("body", b""), message.get("more_body", False)
         size += len(body)
         if size > limits.body:
@@ -163,7 +163,7 @@ async def _await_room(work: Awaitable[None]) -> None:
     try:
         await work
     except NoRoomError:
-        message = "The requests that toolglot is working on take all the memory that limits.bodies allows"
+        message = "The requests in progress use all the memory that limits.bodies allows"
         raise TooManyBodies(
             ApiError(kind="overloaded", status=503, code="too_many_bodies", message=message, retry_after=_RETRY_AFTER)
         ) from None
@@ -194,8 +194,8 @@ def _gzip(first: bytes) -> _ZlibDecompressor:
 
 
 def _deflate(first: bytes) -> _ZlibDecompressor:
-    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes tell which it is (RFC
-    1950)."""
+    """Inflate a body. RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes
+    distinguish the two (RFC 1950)."""
     wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
     return zlib.decompressobj(15 if wrapped else -15)
 

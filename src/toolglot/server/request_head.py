@@ -45,7 +45,7 @@ class RequestRefusal(Exception):  # noqa: N818
 
 @lru_cache(maxsize=256)
 def find_target_problem(target: bytes) -> str | None:
-    """Describe what is wrong with a request's target; None if it is valid.
+    """Describe the problem with a request's target; None if it is valid.
 
     A proxy in front of the gateway and the routes must read the same path from it.
     """
@@ -62,7 +62,7 @@ def find_target_problem(target: bytes) -> str | None:
 
 
 def find_head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """Describe what is wrong with a head that llhttp accepted; None if it is valid. Names are in lower case."""
+    """Describe the problem with a head that llhttp accepted; None if it is valid. Names are in lower case."""
     hosts, codings = [], []
     for name, value in headers:
         if name == b"host":

@@ -91,7 +91,7 @@ class RequestLog:
         self._stream.flush()
 
     def _has_new_secrets(self) -> bool:
-        """Whether secrets have changed: by a reload of the configuration or a renewed token."""
+        """Return whether secrets have changed: by a reload of the configuration or a renewed token."""
         secrets = _sort_secrets(self._get_secrets())
         if secrets == self._secrets:
             return False
@@ -148,7 +148,7 @@ class RequestLog:
         return template
 
     def _now(self) -> str:
-        """The same as `logs.now`, faster for many lines per second."""
+        """Return the same as `logs.now`, faster for many lines per second."""
         moment = time()
         second = int(moment)
         if second != self._second:

@@ -40,7 +40,7 @@ from toolglot.translate import ExchangeCore
 from toolglot.wire import json, sse
 
 MAX_ITEMS = 20
-"""Items that one request may add to a conversation."""
+"""Maximum items that one request may add to a conversation."""
 
 MAX_PAIRS, MAX_KEY, MAX_VALUE = 16, 64, 512
 """Limits of metadata: pairs, characters of a key, characters of a value."""
@@ -86,8 +86,9 @@ async def handle_request(method: str, path: str, request: ResponsesRequest) -> R
 
 
 def no_store_error(path: str, failure: str | None) -> ApiError:
-    """The error of these endpoints on a gateway without a store. SDKs retry a status from 500 on, which is useless if
-    the configuration disables the store: then it is a 404."""
+    """Return the error of these endpoints on a gateway without a store. SDKs retry a status from 500 on, which is
+    useless if the configuration disables the store: then it is a 404.
+    """
     if failure is not None:
         message = f"This gateway stores no responses: its store could not be opened ({failure})"
         return ApiError(kind="overloaded", status=503, code="server_error", message=message)

@@ -44,7 +44,7 @@ class NoMatch(Struct, frozen=True, kw_only=True):
 
 
 def _routes_of(manifest: Manifest) -> Iterator[Route]:
-    """The routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
+    """Yield the routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
     for route in manifest.routes:
         yield route if route.action == "function" else replace(route, dialect=manifest.name)
 
@@ -72,6 +72,9 @@ ROUTES = (
     Route("GET", "/debug/model", "model_check"),
     Route("GET", "/metrics", "metrics", role="monitor", reserved=True),
     Route("GET", "/v1/key", "own_key"),
+    Route("GET", "/auth/login", "sign_in", open=True),
+    Route("GET", "/auth/callback", "sign_in", open=True),
+    Route("POST", "/auth/logout", "sign_in", open=True),
     *(Route(method, f"/admin/v1/{path}", "admin", role=role) for method, path, role in _ADMIN),
     Route("GET", "/health", "health", open=True, reserved=True),
     Route("GET", "/healthz", "health", open=True, reserved=True),
@@ -98,11 +101,15 @@ def _split_prefix(path: str) -> tuple[str, str | None]:
 
 
 def _compile_path(path: str) -> re.Pattern[str]:
-    """A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
+    """Compile a path. A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
     template = re.escape(_split_prefix(path)[0])
     template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
     return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))
 
+
+_OPERATORS = frozenset({"admin", "auth", "debug", "metrics"})
+"""First segments of paths that are not for clients. They are served only as they are written, so that a proxy in front
+can keep them from others by their beginning."""
 
 _EXACT: dict[str, dict[str, Route]] = {}
 _PATTERNS: list[tuple[re.Pattern[str], Route]] = []
@@ -116,6 +123,8 @@ for _route in ROUTES:
 def find(method: str, path: str) -> Match | NoMatch:
     """Find the route of a request, or the error that names the right path or method. HEAD matches GET."""
     tail, named_dialect = _split_prefix(path)
+    if tail.partition("/")[0] in _OPERATORS and path != f"/{tail}":
+        return _not_found(path, tail, named_dialect)
     wanted = "GET" if method == "HEAD" else method
     others: list[Route] = []
     if (exact := _EXACT.get(tail)) is not None:
@@ -238,4 +247,4 @@ def _rate_similarity(left: str, right: str) -> float:
 
 
 _MIN_PREFIX = 4
-"""Letters after which a beginning counts as similar."""
+"""Minimum letters of a common beginning that count as similar."""

@@ -97,7 +97,7 @@ def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """The URL of a listening socket."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -209,7 +209,7 @@ async def _run(
         _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
             resources.push_async_callback(_close_store, service.store)
-        await _open_team(service, started, environ, resources)
+        await _open_team(service, started, environ, transport, resources)
         service.recorder = _start_recording(started, service, options)
         if service.recorder is not None:
             resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
@@ -291,7 +291,11 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
 
 
 async def _open_team(
-    service: Service, started: StartedGateway, environ: Mapping[str, str], resources: AsyncExitStack
+    service: Service,
+    started: StartedGateway,
+    environ: Mapping[str, str],
+    transport: HttpTransport,
+    resources: AsyncExitStack,
 ) -> None:
     """Open the team's database, if there is a team, and follow its changes."""
     config = started.gateway.config
@@ -300,7 +304,7 @@ async def _open_team(
     from toolglot.team.service import open_team  # most gateways have none
 
     try:
-        team = service.team = await open_team(config.team, environ, config.server.workers)
+        team = service.team = await open_team(config.team, environ, transport, config.server.workers)
     except StoreError as error:
         message = f"the team database cannot be used: {error}"
         raise ConfigError([Problem(file=str(started.file), field="team.database", message=message)]) from None
@@ -330,7 +334,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-    # Read on each use: a reload may change the secrets.
+    # Read on each use, because a reload may change the secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)
@@ -349,7 +353,7 @@ def _raise_file_limit(limits: Limits) -> None:
 
 
 def _file_limit() -> float:
-    """Number of files that this process may open."""
+    """Return the number of files that this process may open."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -359,8 +363,9 @@ def _file_limit() -> float:
 
 
 def affordable_connections(limits: Limits, files: float) -> int:
-    """Number of client connections that the file limit allows. Without a free file no connection is accepted, not even
-    a probe's: at least half of the files are for clients, and some stay free."""
+    """Return the number of client connections that the file limit allows. Without a free file descriptor, the server
+    accepts no connection, not even from a probe. So at least half of the descriptors are for clients, and some stay
+    free."""
     rest = files - OTHER_FILES
     left = rest - min(limits.upstream_connections, rest // 2)
     return limits.connections if left >= limits.connections else max(int(left), 1)

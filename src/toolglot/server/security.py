@@ -53,11 +53,11 @@ _NO_TEAM = TeamConfig()
 
 
 class UnsafeServerError(ToolglotError):
-    """The configuration would open the server to everyone who can reach it."""
+    """The configuration would open the server to anyone who can reach it."""
 
 
 class AccessDecision(Struct, frozen=True):
-    """`headers` are sent with any answer. An `error` must be the answer."""
+    """Decision about a client's access. `headers` are sent with any answer. An `error` must be the answer."""
 
     headers: Mapping[str, str] = {}
     error: ApiError | None = None
@@ -80,15 +80,15 @@ class Operator(Struct, frozen=True):
 
 
 NO_CALLER = Caller("", "")
-"""Where no key is required."""
+"""The caller when no key is required."""
 
 
 def derive_owner(key: str) -> str:
     """Derive the owner of stored data from a key. It depends on the key only, not on its position or the process.
 
-    It is stored with conversations. This is safe: a key cannot be found from its hash unless it can be guessed, and
-    keys of `generate_key` cannot. The prefix makes it differ from the hash that keys are compared by, so that it
-    grants no access.
+    The owner is stored with conversations. This is safe: a key can be found from its hash only by guessing, which is
+    infeasible for keys of `generate_key`. Because of the prefix, it differs from the hash that keys are compared by, so
+    it grants no access.
     """
     return sha256(b"toolglot owner\0" + key.strip().encode()).hexdigest()[:32]
 
@@ -99,7 +99,7 @@ def generate_key() -> str:
 
 
 def _normalize_host(host: str) -> str:
-    """A host in lower case, without port, brackets and final dot."""
+    """Return the host in lower case, without the port, brackets and final dot."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -125,9 +125,9 @@ def check_bind(server: ServerConfig, *, needs_key: bool = False) -> None:
     if is_loopback(server.host) or server.keys or needs_key or server.insecure:
         return
     raise UnsafeServerError(
-        f"refusing to serve on {server.host!r} without keys: everyone who can reach this machine could spend your "
-        f"accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on 127.0.0.1 "
-        f"only. With `insecure = true` in [server], it serves without keys, to everyone on the network."
+        f"refusing to serve on {server.host!r} without keys: anyone who can reach this machine could spend money from "
+        f"your accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on "
+        f"127.0.0.1 only. With `insecure = true` in [server], it serves everyone on the network without keys."
     )
 
 
@@ -159,15 +159,15 @@ class Guard:
         # A web page that attacks by DNS rebinding does not know a key.
         if not self.knows_host(host) and self.identify(headers, {}, keys)[0] is None:
             message = (
-                "This server does not go by the name in the Host header: call it by its address (localhost or "
-                "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
+                "This server does not serve the name in the Host header: use its address (localhost or 127.0.0.1 on "
+                "the same machine), add the name to server.hosts in its configuration, or send a key"
             )
             return AccessDecision({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
         origin = headers.get("origin")
         if origin is None or origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower()):
             return AccessDecision()
         if not self.allows_origin(origin):
-            message = "Web pages of this origin may not call this server: add it to server.origins to let them"
+            message = "Web pages of this origin may not call this server: add it to server.origins to allow them"
             return AccessDecision(
                 {"vary": "origin"}, ApiError(kind="permission", code="unknown_origin", message=message)
             )
@@ -207,8 +207,9 @@ class Guard:
     def identify(
         self, headers: Mapping[str, str], query: Mapping[str, str], keys: KeyDirectory | None = None
     ) -> tuple[Caller | None, ApiError | None]:
-        """Find the caller by its key, or the error. Where no key is required, everyone is admitted, without a
-        caller. `keys` are those of the team."""
+        """Find the caller by its key, or the error. If no key is required, every client is admitted, without a caller.
+        `keys` are those of the team.
+        """
         if not self._needs_key:
             return None, None
         found = None
@@ -224,7 +225,7 @@ class Guard:
         if found is not None:
             return found, None
         message = why or (
-            "A key of this server is needed: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
+            "This server requires a key: send it as `Authorization: Bearer ...`, `x-api-key` or `x-goog-api-key`"
         )
         return None, ApiError(kind="authentication", code="invalid_api_key", message=message)
 

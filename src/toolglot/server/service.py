@@ -22,7 +22,7 @@ from toolglot.gateway.tool_support import ToolSupport
 from toolglot.receipt import ReceiptLine
 from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.metrics import Metrics, Snapshot
+from toolglot.server.metrics import Metrics, PoolMember, Snapshot
 from toolglot.store import Store
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ KEPT_CHARACTERS = 500
 
 
 DatedReceipt = tuple[float, dict[str, Any]]
-"""A receipt, and when it was kept, by the machine's monotonic clock, which all processes share."""
+"""A receipt, and its time by the machine's monotonic clock, which all processes share."""
 
 
 class RecentReceipts:
@@ -59,7 +59,7 @@ class RecentReceipts:
         return next((_encode_receipt(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
-        """The receipts of one owner, the newest first."""
+        """Return the receipts of one owner, the newest first."""
         return [receipt for _, receipt in self.latest_dated(owner, count)]
 
     def latest_dated(self, owner: str, count: int) -> list[DatedReceipt]:
@@ -93,23 +93,24 @@ class Peers(Protocol):
     """The other processes that serve the same address. A process that does not reply in time is left out."""
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
-        """Snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`: incomplete
-        counts would look like a counter reset."""
+        """Return the snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`:
+        incomplete counts would look like a counter reset."""
         ...
 
     async def receipt(self, owner: str, request_id: str) -> dict[str, Any] | None: ...
 
     async def receipts(self, owner: str, count: int) -> list[DatedReceipt]:
-        """Up to `count` receipts of each process, unordered."""
+        """Return up to `count` receipts of each process, unordered."""
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Whether a process knew this approval request. It then forgets it."""
+        """Return whether a process knew this approval request. It then forgets it."""
         ...
 
 
 class Service(Struct, kw_only=True):
-    """`observers` get the record of each finished request; `is_accepting` is False while the server drains."""
+    """The running gateway service. `observers` get the record of each finished request; `is_accepting` is False while
+    the server drains."""
 
     gateway: Gateway
     receipts: RecentReceipts
@@ -131,7 +132,7 @@ class Service(Struct, kw_only=True):
     peers: Peers | None = None
     """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The timer of all drivers."""
+    """The shared timer of all drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()
@@ -156,8 +157,13 @@ class Service(Struct, kw_only=True):
                 continue
 
     def snapshot(self, now: float) -> Snapshot:
-        """The metrics of this process. `now` is the time of the event loop's clock."""
+        """Return the metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
-        resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
+        resting = {name: gateway.is_resting(name, now) for name in gateway.upstreams}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}
-        return self.metrics.snapshot(self.in_flight, resting, up)
+        members = [
+            PoolMember(name, member.name, pool.state.in_flight[number], pool.state.is_cooling(number, now))
+            for name, pool in gateway.pools.items()
+            for number, member in enumerate(pool.state.members)
+        ]
+        return self.metrics.snapshot(self.in_flight, resting, up, members)

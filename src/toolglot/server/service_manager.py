@@ -26,17 +26,18 @@ class ServiceManager:
         self._status = "serving"
 
     def ready(self, status: str) -> None:
-        """Requests are accepted. The status is for people: `systemctl status` shows it."""
+        """Report that requests are accepted. The status is for people: `systemctl status` shows it."""
         self._status = " ".join(status.split())
         self._send("READY=1", f"STATUS={self._status}")
 
     def stopping(self) -> None:
-        """No new requests are accepted; running ones continue."""
+        """Report that no new requests are accepted; running requests continue."""
         self._send("STOPPING=1", "STATUS=finishing the running requests")
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """The configuration is reloaded inside the block. Afterwards the gateway serves with the new one or the old."""
+        """Report that the configuration is reloaded inside the block. Afterward, the gateway serves with the new or the
+        old configuration."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
         try:
             yield

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from toolglot.config.schema import Config, Limits, ReplaySpeed, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import DEFAULT, find
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.features.issuer import hash_issuer
 from toolglot.gateway.gateway import Gateway
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.upstream.bearer_tokens import RefreshingToken, configured_token, with_tokens
@@ -53,7 +55,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     record: str | None = None
     """The folder for recordings."""
     replay_speed: ReplaySpeed | None = None
-    """How fast `replay:` upstreams answer."""
+    """Speed of `replay:` upstreams."""
     workers: int | None = None
     shares: int = 1
     """Number of serving processes. Each gets its share of the limits."""
@@ -149,16 +151,22 @@ def _describe_mcp_servers(config: Config) -> list[str]:
 
 def _refuse_self_upstream(config: Config, own_port: int, file: Path | None) -> None:
     """Refuse a gateway that is its own upstream: it would call itself endlessly."""
-    for name, upstream in config.upstreams.items():
-        if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
-            message = f"the upstream {name} leads to this gateway itself: {upstream.base_url}"
+    urls = [(name, url) for name, upstream in config.upstreams.items() for url in _urls_of(upstream)]
+    for name, url in urls:
+        if leads_to(url, own_port):
+            message = f"the upstream {name} leads to this gateway itself: {url}"
             raise ConfigError([Problem(file=_origin(file), message=message)])
+
+
+def _urls_of(upstream: UpstreamConfig) -> tuple[str, ...]:
+    return tuple(url for url in (upstream.base_url, *(member.base_url for member in upstream.pool)) if url is not None)
 
 
 def _refuse_missing_recordings(config: Config, file: Path | None) -> None:
     """Refuse a replay upstream whose recordings do not exist."""
-    for name, upstream in config.upstreams.items():
-        if message := place_problem(name, upstream.base_url):
+    urls = [(name, url) for name, upstream in config.upstreams.items() for url in _urls_of(upstream)]
+    for name, url in urls:
+        if message := place_problem(name, url):
             raise ConfigError([Problem(file=_origin(file), message=message)])
 
 
@@ -170,26 +178,43 @@ def build_gateway(
     config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None
 ) -> Gateway:
     """Build the gateway of an assembled configuration."""
-    upstreams = {
-        name: _build_upstream(
-            name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1, history=config.history
-        )
+    has_team = config.team.enabled if before is None else before.team.enabled
+    many_keys, history = has_team or len(config.server.keys) > 1, config.history
+    build = partial(
+        _build_upstream, transport=transport, pace=pace, before=before, many_keys=many_keys, history=history
+    )
+    members = {
+        name: _build_members(name, upstream, build) if upstream.pool else (build(name, upstream),)
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
-    for upstream in upstreams.values():
+    upstreams = {name: first for name, (first, *_) in members.items()}
+    for upstream in (each for several in members.values() for each in several):
         if isinstance(upstream.transport, ReplayTransport):
             upstream.transport.redact(config.record.redact)
-    return Gateway(config, upstreams, make_router(config), before)
+    pools = {name: several for name, several in members.items() if config.upstreams[name].pool}
+    return Gateway(config, upstreams, make_router(config), before, pools=pools)
+
+
+def _build_members(
+    name: str, config: UpstreamConfig, build: Callable[[str, UpstreamConfig], Upstream]
+) -> tuple[Upstream, ...]:
+    """Build the members of a pool. State goes back to members of the same account only."""
+    members = []
+    for member in config.pool:
+        own = replace(config, key=member.key, base_url=member.base_url, headers=member.headers)
+        upstream = replace(build(name, own), member=member.name or "")
+        members.append(replace(upstream, account=member.quota_group or hash_issuer(upstream)))
+    return tuple(members)
 
 
 def _build_upstream(
     name: str,
     config: UpstreamConfig,
+    *,
     transport: Transport,
     pace: DemoPace,
     before: Gateway | None,
-    *,
     many_keys: bool,
     history: HistoryPolicy,
 ) -> Upstream:
@@ -211,7 +236,11 @@ def _build_upstream(
         models=config.models,
         verbatim=config.verbatim if config.verbatim is not None else vendor is None or vendor.verbatim,
         # The upstream cannot distinguish our clients: if there are several, the gateway keeps their state.
-        keeps_state=not many_keys and vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
+        # The members of a pool do not know the responses of each other.
+        keeps_state=not (many_keys or config.pool)
+        and vendor is not None
+        and vendor.keeps_state
+        and config.dialect == vendor.dialect,
         # A compatible server at another address may support less than the vendor.
         native_tools=vendor.native_tools if vendor is not None and at_home else None,
         without_tools=vendor.without_tools if vendor is not None else (),

@@ -133,7 +133,8 @@ def build_attributes(record: RequestRecord, operation: str, upstream: UpstreamCo
 
 
 def error_attributes(record: RequestRecord) -> Attributes:
-    """`error.type` of a failed request: the kind of the client's error, or `cancelled` if the client disconnected."""
+    """Return `error.type` of a failed request: the kind of the client's error, or `cancelled` if the client
+    disconnected."""
     kind = "cancelled" if record.cancelled else record.error
     return {} if kind is None else {"error.type": kind}
 

@@ -3,7 +3,7 @@
 A `Store` keeps JSON as bytes and does not interpret it. Everything belongs to an `owner`, a name derived from the
 client's key; for any other owner it does not exist. A conversation, or all responses that continue one, form a thread.
 Threads are deleted as a whole, the least recently used first, when the store is full or they are too old, so that no
-conversation loses its beginning. Only what models can do belongs to no owner and no thread.
+conversation loses its beginning. Only findings about models belong to no owner and no thread.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True, kw_only=True):
-    """One finished response: what was new in its request, its answer, and what it continues."""
+    """One finished response: the new part of its request, its answer, and its predecessor."""
 
     id: str
     owner: str
@@ -86,7 +86,7 @@ class History(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """The id of a response or conversation that does not exist."""
     too_large: bool = False
-    """There is more than the caller wants to read."""
+    """True if there is more data than the caller's limit."""
 
 
 class StoredConversation(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class ToolVerdict(Struct, frozen=True, kw_only=True):
     tools: Literal["native", "text"]
     """Whether it takes tools natively, or needs them as text."""
     found: float
-    """Unix seconds, as is `until`."""
+    """Time of the discovery in Unix seconds, as is `until`."""
     until: float
     """Expiry: servers are restarted with other flags."""
 
@@ -121,22 +121,21 @@ class StoredReplay(Struct, frozen=True, kw_only=True):
 
     owner: str
     upstream: str
-    """A hash of its address and its credential."""
+    """Hash of the upstream's address and credential."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     conversation: str
-    """The upstream's own id of it."""
+    """The upstream's own id for the conversation."""
     value: bytes
     calls: tuple[str, ...] = ()
-    """Distinguishes it from another conversation with the same content: hashes of the last call ids,
-    `upstream/transcript.py`."""
+    """Hashes of the last call ids (`upstream/transcript.py`), which distinguish conversations with the same content."""
 
 
 class StoredRounds(Struct, frozen=True):
     """Rounds before one answer that its client did not see: calls that were run, and their results."""
 
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -148,9 +147,9 @@ class StoredState(Struct, frozen=True, kw_only=True):
     """Identity that the state is bound to: a hash of the upstream, its credential and, if it is bound to it, the
     model."""
     calls: str
-    """Identifies the answer: a hash of the ids of its calls and of more; empty if it has no ids."""
+    """Identifies the answer: a hash of its call ids and more; empty if it has no ids."""
     hash: str
-    """Of the conversation including that answer, as the client sends it: `upstream/transcript.py`."""
+    """Hash of the conversation including that answer, as the client sends it (`upstream/transcript.py`)."""
     value: bytes
 
 
@@ -160,7 +159,8 @@ class StoreSize(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Every method may raise `StoreError`. What does not exist, or belongs to another owner, is None or False."""
+    """Storage of responses and state. Every method may raise `StoreError`. Methods return None or False for data that
+    does not exist or belongs to another owner."""
 
     async def save(self, turn: StoredTurn, items: Sequence[StoredItem] = (), output_ids: Sequence[str] = ()) -> None:
         """Save a turn; `items` are appended to its conversation, `output_ids` name the items of its output. An item
@@ -210,43 +210,45 @@ class Store(Protocol):
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
 
     async def remember(self, verdict: ToolVerdict) -> None:
-        """Save what was found out about a model, replacing what was known."""
+        """Save the findings about a model, replacing earlier ones."""
         ...
 
     async def verdict(self, upstream: str, model: str) -> ToolVerdict | None:
-        """Return what is known about a model, unless it has expired."""
+        """Return the findings about a model, unless they have expired."""
         ...
 
     async def keep_replay(self, replay: StoredReplay) -> None:
-        """Save it as the newest of its conversation, and of those with the same content; both are limited in number. It
-        replaces one with the same calls."""
+        """Save a replay as the newest of its conversation, and of those with the same content. Both numbers are
+        limited. It replaces a replay with the same calls.
+        """
         ...
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
     ) -> StoredReplay | None:
-        """Return the first of these that exists; of several, the newest of those that share the most calls with
-        these."""
+        """Return the replay of the first of these hashes that exists. If there are several, return the newest of those
+        that share the most calls.
+        """
         ...
 
     async def keep_rounds(self, owner: str, rounds: StoredRounds) -> None: ...
 
     async def rounds(self, owner: str, hashes: Sequence[str]) -> list[StoredRounds]:
-        """Return those of these that exist."""
+        """Return the existing rounds for these hashes."""
         ...
 
     async def keep_state(self, state: StoredState) -> None:
-        """Save it as the newest of those with the same calls, whose number is limited."""
+        """Save a state as the newest of those with the same calls. Their number is limited."""
         ...
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
     ) -> list[StoredState]:
-        """Return those with one of these calls, the newest first; and the newest for each of these hashes."""
+        """Return the states with one of these calls, the newest first, and the newest state for each hash."""
         ...
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Tell at once whether `states` could find anything of theirs; True if in doubt."""
+        """Tell without waiting whether `states` could find anything for these owners; True if in doubt."""
         ...
 
     async def issue_approval(self, owner: str, fingerprint: str) -> None:
@@ -254,7 +256,7 @@ class Store(Protocol):
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Tell whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
+        """Return whether this client was asked and has not approved it yet, and mark it as approved. Of concurrent
         processes only one gets True."""
         ...
 

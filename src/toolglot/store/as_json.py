@@ -1,4 +1,4 @@
-"""Convert what a store returns to JSON for recordings, and back. Stored JSON is preserved byte for byte.
+"""Convert results of a store to JSON for recordings, and back. Stored JSON is preserved byte for byte.
 
 Owner and issuer are omitted: both are derived from keys.
 """
@@ -96,11 +96,7 @@ def _to_form(value: Any) -> Any:
 
 
 def decode_stored(kind: StoredKind, data: bytes) -> Any:
-    """Decode what was written.
-
-    Raises:
-        DecodeError: it is something else.
-    """
+    """Decode a recorded result. Raises: DecodeError: it has another form."""
     return _READERS[kind](data)
 
 
@@ -141,4 +137,4 @@ RECORDED_READS: Mapping[str, StoredKind] = {
     "states": "states",
     "replay": "replay",
 }
-"""The store methods that provide what a request does not contain itself, and their return types."""
+"""The store methods that provide data that a request does not contain itself, and their return types."""

@@ -24,7 +24,7 @@ _SAME_CALLS = "calls = ? AND owner = ? AND issuer = ?"
 _STATE = "owner, issuer, calls, hash, value"
 
 MAX_READ_BYTES = 32 * 1024 * 1024
-"""Bytes of states, or of rounds, that one request gets back."""
+"""Maximum bytes of states, or of rounds, that one request gets back."""
 KEYS_PER_STATEMENT = 500
 """Keys per SQL statement."""
 
@@ -64,10 +64,11 @@ def replay(
             (wanted, owner, upstream, oldest),
         ).fetchall()
         if alike:
-            # Of those that share the same number of calls the first, which is the newest. The same applies if none
-            # shares any, because the client sends no ids, and if there are no calls yet: then nothing distinguishes
-            # them, and the newest is the most likely to be continued. One that has less content and shares calls is
-            # more likely still: the other may be what another model was asked in the same words.
+            # Among conversations that share the same number of calls, the first one is used, which is the newest. The
+            # same applies if none shares a call, because the client sends no ids, or if there are no calls yet: then
+            # nothing distinguishes them, and the newest is the most likely to continue. A conversation with less
+            # content that shares calls is even more likely: the other one may be a request to another model in the same
+            # words.
             shared = [len(set(row[1].split()).intersection(calls)) for row in alike]
             row = alike[shared.index(max(shared))][0]
             if max(shared):
@@ -157,7 +158,7 @@ def issue_approval(connection: sqlite3.Connection, now: float, max_bytes: int, o
 
 
 def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, fingerprint: str) -> bool:
-    """Tell whether there was such a request, and remove it."""
+    """Return whether there was such a request, and remove it."""
     found = connection.execute(
         "SELECT approvals.rowid FROM approvals JOIN threads ON threads.id = thread "
         "WHERE fingerprint = ? AND owner = ? AND used >= ? LIMIT 1",
@@ -217,5 +218,5 @@ def _rows(
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """SQLite takes some hundred values at a time."""
+    """Split keys: SQLite accepts a few hundred values per statement."""
     return (keys[start : start + KEYS_PER_STATEMENT] for start in range(0, len(keys), KEYS_PER_STATEMENT))

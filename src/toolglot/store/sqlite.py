@@ -98,14 +98,11 @@ class SqliteStore:
     """A `Store` in a file, or in memory (`:memory:`).
 
     Args:
-        path: the file; its folder is made if need be.
-        max_bytes: what may be stored in all, before the threads that were used the longest ago are forgotten.
-        max_age: seconds after which an unused thread is forgotten.
-        now: the clock (Unix seconds).
-        busy_timeout: seconds that a call waits while another process writes: an answer may wait for the call.
+        path: the file; its folder is created if necessary. max_bytes: the maximum size; beyond it, the least recently
+        used threads are deleted. max_age: seconds after which an unused thread is deleted. now: the clock (Unix
+        seconds). busy_timeout: seconds that a call waits while another process writes: an answer may wait for the call.
 
-    Raises:
-        StoreError: the file cannot be used; the message says why.
+    Raises: StoreError: the file cannot be used; the message gives the reason.
     """
 
     def __init__(
@@ -225,7 +222,7 @@ class SqliteStore:
         return self._now() - self._max_age, self._now() - self._max_age / 10
 
     def _touch(self, stale: Sequence[str]) -> None:
-        """Update the last use of threads later: the reader does not wait for it."""
+        """Update the last use of threads later, so that the reader does not wait."""
         if stale:
             task = asyncio.create_task(self._touched(stale))
             self._touching.add(task)
@@ -267,7 +264,7 @@ class SqliteStore:
     async def _grow(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
-        """Write, and make room for it."""
+        """Write, and make room for the new data."""
 
         def write() -> T:
             with self._transaction():
@@ -356,7 +353,7 @@ class StateCheck:
             assert self._connection is not None
             return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
         except Exception:
-            # There may be some: a call of the store itself reports what is wrong with it.
+            # There may be states. If the store is broken, the next call reports it.
             log.debug("the store could not be queried for kept state", exc_info=True)
             return True
 

@@ -1,8 +1,8 @@
 """A thread that runs calls in order, for callers in event loops.
 
 The thread never waits for another process that holds the file: the caller does, concurrently with others, and the
-thread continues with what can be done. Once the file was held for longer than a call may wait, no call waits for a
-while.
+thread continues with what can be done. If the file is held for longer than a call may wait, later calls do not wait for
+a while.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_QUEUED = 4096
 """Maximum queued calls. A disk that hangs must not fill the memory with pending writes."""
 
 NO_RETRY_SECONDS = 5.0
-"""How long calls are tried only once, after the file was not free in time for another one."""
+"""Seconds during which calls are tried only once, after a call has timed out waiting for the file."""
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.002, 0.05
 """Between two attempts, in seconds."""
@@ -46,7 +46,8 @@ class _QueuedCall(Struct):
 
 
 class StoreWorker:
-    """`patience`: seconds that a call waits while another process writes."""
+    """Thread that runs the store's operations. `patience`: seconds that a call waits for another process to finish
+    writing."""
 
     def __init__(self, name: str, patience: float) -> None:
         self._patience = patience
@@ -72,14 +73,14 @@ class StoreWorker:
         return asyncio.shield(call.over)
 
     def later(self, work: Callable[[], object]) -> bool:
-        """Queue work without waiting for it; False if it is too late for that."""
+        """Queue work without waiting for it. Returns False if the worker is closed."""
         with self._lock:
             if not self._closed:
                 self._thread.submit(work)
             return not self._closed
 
     async def close(self, last: Callable[[], object]) -> None:
-        """Finish what is queued, then run `last`. A second call does nothing."""
+        """Finish the queued work, then run `last`. A second call does nothing."""
         with self._lock:
             closing, self._closed = not self._closed, True
         if closing:

@@ -1,9 +1,9 @@
-"""What administrators do with keys, by the command line and by the admin API: checked, saved, and logged."""
+"""Key administration for the command line and the admin API: validates, saves and logs each change."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -32,7 +32,7 @@ OVERLAP = 24 * 3600.0
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED = re.compile(r"key-[0-9]+|key_[0-9a-f]{16}")
-"""Labels of the keys in the configuration, and ids."""
+"""Names that are reserved: labels of keys in the configuration, and key ids."""
 
 Text = Annotated[str, Meta(max_length=200)]
 Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=512)], ...], Meta(max_length=200)]
@@ -50,14 +50,14 @@ class AdministrationError(ToolglotError):
 
 
 class KeyChanges(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Fields of a key, as administrators set them. A field that is not set stays as it is; null removes a limit."""
+    """Fields of a key that an administrator sets. Unset fields do not change; null removes a limit."""
 
     name: str | UnsetType = UNSET
     owner: Text | UnsetType = UNSET
     team: Text | UnsetType = UNSET
     tags: Names | UnsetType = UNSET
     expires: datetime | UnsetType | None = UNSET
-    """With a time zone."""
+    """Has a time zone."""
     models: Names | UnsetType = UNSET
     upstreams: Names | UnsetType = UNSET
     mcp_servers: Names | UnsetType = UNSET
@@ -72,7 +72,7 @@ class KeyChanges(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CreatedKey(Struct, frozen=True):
-    """A key with a new secret, which cannot be read again."""
+    """A key with its new secret. The secret cannot be read again."""
 
     key: ApiKey
     secret: str
@@ -96,48 +96,44 @@ class Administrator(Struct, frozen=True, eq=False):
         kept = self._secret(secret, key.id, at)
         created = await self.database.run(partial(sql.create_key, key, kept, self.actor))
         if created is None:
-            raise AdministrationError("name_taken", f"there is a key {name!r} already")
+            raise AdministrationError("name_taken", f"a key named {name!r} already exists")
         return CreatedKey(created, secret)
 
     async def change(self, name: str, changes: KeyChanges, now: float) -> ApiKey:
         """Change fields of a key, by name or id."""
-        before = await self.find(name)
-        fields = _fields(before, changes)
-        if (new := fields.get("name", before.name)) != before.name:
-            _check_name(new)
-            if await self.database.run(partial(sql.find_key, new), writes=False) is not None:
-                raise AdministrationError("name_taken", f"there is a key {new!r} already")
-        return await self._change(before.id, fields, now, "key.change")
+        if isinstance(changes.name, str):
+            _check_name(changes.name)
+        return await self._change(name, lambda key: _fields(key, changes), now, "key.change")
 
     async def set_status(self, name: str, status: KeyStatus, now: float) -> ApiKey:
         """Suspend, resume or revoke a key. A revoked key stays revoked."""
-        key = await self.find(name)
-        if key.status == "revoked" and status != "revoked":
-            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+
+        def find_changes(key: ApiKey) -> dict[str, Any]:
+            if status != "revoked":
+                _refuse_revoked(key)
+            return {"status": status}
+
         action = {"active": "key.resume", "suspended": "key.suspend", "revoked": "key.revoke"}[status]
-        return await self._change(key.id, {"status": status}, now, action)
+        return await self._change(name, find_changes, now, action)
 
     async def rotate(self, name: str, now: float, overlap: float = OVERLAP) -> CreatedKey:
         """Give a key a new secret. The old ones remain valid for `overlap` seconds."""
-        key = await self.find(name)
-        if key.status == "revoked":
-            raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
         secret, at = generate_secret(), _milliseconds(now)
-        kept = self._secret(secret, key.id, at)
-        rotated = await self.database.run(
-            partial(sql.rotate_key, key.id, kept, at + _milliseconds(overlap), self.actor)
-        )
-        return CreatedKey(rotated or key, secret)
+        kept, until = self._secret(secret, name, at), at + _milliseconds(overlap)
+        rotated = await self._run(partial(sql.rotate_key, name, _refuse_revoked, kept, until, self.actor))
+        if rotated is None:
+            raise _not_found(name)
+        return CreatedKey(rotated, secret)
 
     async def find(self, name: str) -> ApiKey:
         """Find a key by its name or id. Raises `AdministrationError` if there is none."""
         key = await self.database.run(partial(sql.find_key, name), writes=False)
         if key is None:
-            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+            raise _not_found(name)
         return key
 
     async def list_keys(self, after: str = "", limit: int = 1000) -> list[tuple[ApiKey, list[KeySecret]]]:
-        """Keys with their secrets, in the order of their names."""
+        """List keys with their secrets, sorted by name."""
         keys = await self.database.run(partial(sql.list_keys, after, limit), writes=False)
         secrets = await self.database.run(partial(sql.list_secrets, [key.id for key in keys]), writes=False)
         return [(key, secrets[key.id]) for key in keys]
@@ -145,15 +141,45 @@ class Administrator(Struct, frozen=True, eq=False):
     async def secrets(self, key: ApiKey) -> list[KeySecret]:
         return (await self.database.run(partial(sql.list_secrets, [key.id]), writes=False))[key.id]
 
-    async def _change(self, name: str, fields: dict[str, Any], now: float, action: str) -> ApiKey:
-        change = partial(sql.change_key, name, fields, _milliseconds(now), self.actor, action)
-        changed = await self.database.run(change)
+    async def _change(
+        self, name: str, find_changes: Callable[[ApiKey], dict[str, Any]], now: float, action: str
+    ) -> ApiKey:
+        change = partial(sql.change_key, name, find_changes, _milliseconds(now), self.actor, action)
+        changed = await self._run(change)
         if changed is None:
-            raise AdministrationError("key_not_found", f"there is no key {name!r}")
+            raise _not_found(name)
         return changed
+
+    async def _run(self, begin: Callable[[], sql.Operation[ApiKey | None]]) -> ApiKey | None:
+        """Run an operation that may be refused. What refuses it is its result: the database reports other exceptions as
+        its own failures."""
+
+        def run() -> sql.Operation[ApiKey | AdministrationError | None]:
+            try:
+                return (yield from begin())
+            except sql.NameTakenError as error:
+                return AdministrationError("name_taken", f"there is a key {str(error)!r} already")
+            except AdministrationError as error:
+                return error
+
+        found = await self.database.run(run)
+        if isinstance(found, AdministrationError):
+            raise found
+        return found
 
     def _secret(self, secret: str, key: str, at: int) -> KeySecret:
         return KeySecret(hash=hash_secret(secret, self.pepper), key_id=key, prefix=prefix_of(secret), created=at)
+
+
+def _not_found(name: str) -> AdministrationError:
+    return AdministrationError("key_not_found", f"there is no key {name!r}")
+
+
+def _refuse_revoked(key: ApiKey) -> dict[str, Any]:
+    """Changes nothing, unless the key is revoked."""
+    if key.status == "revoked":
+        raise AdministrationError("key_revoked", f"the key {key.name!r} is revoked: create another one")
+    return {}
 
 
 def _milliseconds(seconds: float) -> int:
@@ -168,13 +194,22 @@ def _check_name(name: str) -> None:
         raise AdministrationError("bad_name", message)
     if _RESERVED.fullmatch(name):
         raise AdministrationError(
-            "bad_name", f"{name!r} is reserved for keys of the configuration: choose another name"
+            "bad_name", f"{name!r} is reserved for keys in the configuration: choose another name"
         )
 
 
 def _check_end(key: ApiKey, now: int) -> None:
     if key.expires is not None and key.expires <= now:
-        raise AdministrationError("bad_expiry", "the key would have expired already")
+        raise AdministrationError("bad_expiry", "the expiry is in the past")
+
+
+def _read_end(value: datetime) -> int:
+    """Milliseconds. Times that not every time zone can show are refused: such a key could not be listed."""
+    if value.tzinfo is None:
+        raise AdministrationError("bad_expiry", "expires: a time zone is missing, for example Z")
+    if not 1970 < value.year < 9999:
+        raise AdministrationError("bad_expiry", "expires: expected a year from 1971 to 9998")
+    return _milliseconds(value.timestamp())
 
 
 _LIMITS = {
@@ -186,12 +221,12 @@ _LIMITS = {
     "usd_per_day": "nano_usd_per_day",
     "usd_per_month": "nano_usd_per_month",
 }
-"""The limits by their public names, and the fields of `KeyLimits`."""
+"""Public names of the limits, and their fields in `KeyLimits`."""
 _POLICY = ("models", "upstreams", "mcp_servers", "unknown_price")
 
 
 def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
-    """The fields of a key that change."""
+    """Return the fields of a key that change."""
     found: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     limits: dict[str, Any] = {}
@@ -204,7 +239,7 @@ def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
         elif name in _POLICY:
             policy[name] = value
         elif name == "expires":
-            found[name] = None if value is None else _milliseconds(value.timestamp())
+            found[name] = None if value is None else _read_end(value)
         else:
             found[name] = value
     if limits:
@@ -215,7 +250,7 @@ def _fields(key: ApiKey, changes: KeyChanges) -> dict[str, Any]:
 
 
 def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, Any]:
-    """A key for people and programs, without what could prove it."""
+    """Describe a key for people and programs, without its secrets."""
     policy = key.policy
     limits = {name: _limit(policy.limits, name) for name in _LIMITS}
     described = {
@@ -243,7 +278,7 @@ def describe_key(key: ApiKey, secrets: Sequence[KeySecret] = ()) -> dict[str, An
 
 
 def describe_limits(tokens: int, nano_usd: int) -> dict[str, Any]:
-    """Amounts that count towards limits."""
+    """Describe amounts that count toward limits."""
     return {"tokens": tokens, "usd": nano_usd / NANO}
 
 
@@ -253,7 +288,7 @@ def _limit(limits: KeyLimits, name: str) -> float | int | None:
 
 
 def format_time(milliseconds: int | None) -> str | None:
-    """RFC 3339, in UTC."""
+    """Format a time as RFC 3339, in UTC."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,9 +1,9 @@
-"""Counts of each key: rates, requests at once, and what its budgets have left.
+"""Counters of each key: rates, concurrent requests and remaining budgets.
 
-A request reserves what it may need before an upstream is called (`reserve`), and settles what it has used when it ends
-(`settle`). A hold counts as used meanwhile, so that many requests at once cannot spend the same rest of a budget. A
-request that does not fit into the rest of a budget holds all of the rest; it is refused once nothing is left. So a
-budget is exceeded at most by what was in flight.
+A request reserves its maximum usage before an upstream is called (`reserve`), and settles its actual usage when it ends
+(`settle`). Until then, the hold counts as used, so concurrent requests cannot spend the same remainder of a budget. A
+request that needs more than the remainder holds all of it; when nothing is left, requests are refused. So a budget can
+be exceeded only by the requests in flight.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from toolglot.team.keys import KeyLimits
 from toolglot.team.limits import MINUTE, day_of, end_of, month_of, next_arrival
 
 BUSY_SECONDS = 1.0
-"""Seconds after which a key with too many requests at once should try again."""
+"""`retry-after` in seconds for a key with too many concurrent requests."""
 
 
 class Demand(Struct, frozen=True):
-    """What a request may need."""
+    """Maximum usage of a request."""
 
     key: str
     limits: KeyLimits
     tokens: int
     nano_usd: int
-    """0 for a model that costs nothing: it may be used when the budget is spent."""
+    """0 for a free model, which stays available when the budget is spent."""
 
 
 class Exceeded(Struct, frozen=True):
-    """The limit that a request does not fit into."""
+    """A limit that a request would exceed."""
 
     limit: str
-    """Its name in `KeyLimits`."""
+    """The name of the limit in `KeyLimits`."""
     amount: int
     retry_after: float
     renews: float | None = None
-    """When its window ends (Unix seconds); None for rates."""
+    """End of the budget's window (Unix seconds); None for rates."""
 
 
 class Hold(Struct, eq=False):
-    """What a request has reserved."""
+    """Reservation of a request."""
 
     demand: Demand
     windows: tuple[str, str]
@@ -64,7 +64,7 @@ class _Window(Struct, gc=False):
     held_tokens: int = 0
     held_nano_usd: int = 0
     unsaved_tokens: int = 0
-    """Settled, and not in the database yet."""
+    """Settled tokens that are not in the database yet."""
     unsaved_nano_usd: int = 0
 
 
@@ -81,7 +81,7 @@ class KeyCounts(Struct):
         found = self.windows.get(name)
         if found is None:
             found = self.windows[name] = _Window()
-            # The windows before are over, except for requests that still hold something of them.
+            # Earlier windows have ended, but running requests may still hold amounts in them.
             for other in [each for each in self.windows if len(each) == len(name) and each < name]:
                 if not (self.windows[other].held_tokens or self.windows[other].held_nano_usd):
                     del self.windows[other]
@@ -116,8 +116,8 @@ class LocalCounters:
         return key in self._keys
 
     def load(self, key: str, spent: Mapping[str, Spent], unsaved: Mapping[str, Spent] = {}) -> None:
-        """Set what a key had spent in each window before this process knew it: by the database, and what is not saved
-        yet."""
+        """Set the amounts that a key spent in each window before this process loaded it: those in the database, and
+        those that are not saved yet."""
         if key in self._keys:
             return
         counts = self._keys[key] = KeyCounts()
@@ -127,8 +127,7 @@ class LocalCounters:
             window.tokens, window.nano_usd = amounts.tokens + more[0], amounts.nano_usd + more[1]
 
     def rebase(self, key: str, spent: Mapping[str, Spent]) -> None:
-        """Replace a key's spend by that of the database, which has the spend of all gateways, and add what is not saved
-        yet."""
+        """Set a key's spend to the sum in the database, which covers all gateways, plus the unsaved amounts."""
         counts = self._keys.get(key)
         for name, amounts in spent.items():
             if counts is not None and (window := counts.windows.get(name)) is not None:
@@ -136,7 +135,7 @@ class LocalCounters:
                 window.nano_usd = amounts.nano_usd + window.unsaved_nano_usd
 
     def saved(self, key: str, window: str, tokens: int, nano_usd: int) -> None:
-        """Note that so much of what was settled is in the database now."""
+        """Record that this part of the settled amounts is now in the database."""
         if (counts := self._keys.get(key)) is not None and (found := counts.windows.get(window)) is not None:
             found.unsaved_tokens -= tokens
             found.unsaved_nano_usd -= nano_usd
@@ -149,7 +148,7 @@ class LocalCounters:
         self._keys = {key: counts for key, counts in self._keys.items() if counts.in_flight}
 
     def take_active(self) -> list[str]:
-        """The keys with requests since the last call."""
+        """Return the keys that had requests since the last call."""
         active, self._active = list(self._active), set()
         return active
 
@@ -170,7 +169,7 @@ class LocalCounters:
             requests = checked
         minute_tokens = 0
         if limits.tokens_per_minute is not None:
-            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # else it would never fit
+            minute_tokens = min(demand.tokens, limits.tokens_per_minute)  # otherwise it would never fit
             checked = _check_rate(counts.tokens, now, minute_tokens, "tokens_per_minute", limits.tokens_per_minute)
             if isinstance(checked, Exceeded):
                 return checked
@@ -198,7 +197,7 @@ class LocalCounters:
         return Hold(demand, names, minute_tokens, (day_tokens, month_tokens), (day_money, month_money))
 
     def check(self, hold: Hold, used: Spent, *, costs_money: bool, now: float) -> Exceeded | None:
-        """Check before another call of the same request, which has used so much already."""
+        """Check the limits before another call of the same request. `used` is its usage so far."""
         counts = self._keys[hold.demand.key]
         limits = hold.demand.limits
         for index, (name, (of_tokens, of_money)) in enumerate(zip(hold.windows, _BUDGETS, strict=True)):
@@ -212,13 +211,13 @@ class LocalCounters:
         return None
 
     def settle(self, hold: Hold, used: Spent) -> None:
-        """Replace a hold by what was used, in the windows of the reservation. A second call does nothing."""
+        """Replace a hold with the actual usage, in the windows of the reservation. A second call does nothing."""
         if not hold.is_settled:
             hold.is_settled = True
             self._keys[hold.demand.key].settle(hold, used)
 
     def spent(self, key: str, window: str) -> Spent:
-        """What is spent and held in a window."""
+        """Return the spent and held amounts in a window."""
         counts = self._keys.get(key)
         found = None if counts is None else counts.windows.get(window)
         if found is None:
@@ -235,7 +234,7 @@ def _check_rate(arrival: float, now: float, amount: int, name: str, per_minute: 
 
 
 def _fit(used: int, wanted: int, budget: int | None) -> int | None:
-    """How much of what is wanted a budget holds; None if nothing is left. Without a budget, nothing has to be held."""
+    """Return the part of `wanted` that fits the budget; None if nothing is left. Without a budget, it is 0."""
     if budget is None:
         return 0
     if wanted == 0:

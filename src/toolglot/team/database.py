@@ -18,22 +18,22 @@ from toolglot.team.sql import NewerSchemaError, Operation, migrate
 T = TypeVar("T")
 
 PATIENCE = 2.0
-"""Seconds that a call waits while another process writes."""
+"""Seconds that a call waits for another process to finish writing."""
 _APPLICATION_ID = 0x7467746D  # "tgtm": distinguishes a team database from other SQLite files
 
 
 class TeamDatabase(Protocol):
-    """Every method may raise `StoreError`."""
+    """The team's database. Every method may raise `StoreError`."""
 
     async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
-        """Run an operation in a transaction. It is begun again if another process was in the way."""
+        """Run an operation in a transaction. It starts again after a conflict with another process."""
         ...
 
     async def close(self) -> None: ...
 
 
 class SqliteDatabase:
-    """A database in a file, which several processes of one machine may share."""
+    """A database file that several processes on one machine can share."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
@@ -41,10 +41,22 @@ class SqliteDatabase:
             self._connection = run_as_store_call(lambda: _open(self.path))
         except StoreError as error:
             raise StoreError(error.failure, f"{self.path}: {error}") from None
+        self._file = run_as_store_call(lambda: os.stat(self.path))
         self._worker = StoreWorker("toolglot-team", PATIENCE)
 
     async def run(self, begin: Callable[[], Operation[T]], *, writes: bool = True) -> T:
-        return await self._worker.call(lambda: run_transaction(self._connection, begin(), writes=writes), writes=writes)
+        return await self._worker.call(lambda: self._transact(begin, writes=writes), writes=writes)
+
+    def _transact(self, begin: Callable[[], Operation[T]], *, writes: bool) -> T:
+        """Run an operation, unless the file has gone: what is written to it would be lost, and changes in another file
+        with its name would not be seen."""
+        try:
+            is_there = os.path.samestat(os.stat(self.path), self._file)
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            raise StoreError("failed", "its file was deleted or replaced; restart the gateway")
+        return run_transaction(self._connection, begin(), writes=writes)
 
     async def close(self) -> None:
         await self._worker.close(self._connection.close)

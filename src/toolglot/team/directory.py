@@ -1,14 +1,13 @@
-"""The keys that this process has seen, so that a request needs no database.
+"""Cache of the keys that this process has seen, so that most requests need no database call.
 
-A key is read once and kept. A change in the database is noticed within `POLL_SECONDS`. While the database is away,
-known keys work for `GRACE_SECONDS`.
+A key is read once and cached. Changes in the database take effect within `POLL_SECONDS`. While the database is
+unavailable, cached keys keep working for `GRACE_SECONDS`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from time import time
@@ -16,8 +15,8 @@ from time import time
 from msgspec import Struct
 
 from toolglot.errors import ApiError
-from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.background import repeat
 from toolglot.team.database import TeamDatabase
 from toolglot.team.keys import ApiKey, hash_secret, looks_like_secret, owner_of
 
@@ -27,21 +26,21 @@ POLL_SECONDS = 0.5
 GRACE_SECONDS = 15 * 60.0
 MOST_KEYS = 100_000
 MOST_UNKNOWN = 10_000
-"""Secrets that are known to be wrong: a client that repeats one must not reach the database."""
+"""Maximum number of cached invalid secrets. A client that repeats one does not reach the database."""
 
 
 class Account(Struct, eq=False):
-    """A key as requests use it. It is replaced when the key changes."""
+    """A key as requests use it. A change of the key creates a new account."""
 
     key: ApiKey
     owner: str
     """Owner of the state that is stored for the key."""
     valid_until: float
-    """Unix seconds: the end of the key or of the secret."""
+    """Time when the key or the secret expires (Unix seconds)."""
     is_current: bool = True
-    """Cleared when the key has changed."""
+    """False once the key has changed."""
     successor: Account | None = None
-    """The account after that change; None if it has to be looked up."""
+    """The account that replaces this one; None if it must be looked up."""
 
 
 class KeyDirectory:
@@ -55,26 +54,26 @@ class KeyDirectory:
         self._checked = -inf
         self._accounts: dict[str, Account] = {}
         self._hashes: dict[str, set[str]] = {}
-        """The hashes under which each key is known, by its id."""
+        """Cached hashes of each key's secrets, by key id."""
         self._unknown: set[str] = set()
 
     def find(self, secret: str) -> Account | None:
-        """Return the account of a secret if it is known and valid."""
+        """Return the account of a secret if it is cached and valid."""
         account = self._accounts.get(hash_secret(secret, self._pepper)) if looks_like_secret(secret) else None
         return account if account is not None and self.is_valid(account) else None
 
     def is_valid(self, account: Account) -> bool:
-        """Whether requests of this account may begin."""
+        """Whether this account may start requests."""
         now = self._now()
         return account.is_current and now < account.valid_until and now < self._checked + GRACE_SECONDS
 
     def refuse(self, account: Account) -> ApiError:
-        """The error for a further call of a request whose key is no longer valid."""
+        """Return the error for a request whose key became invalid before its next call."""
         message = f"The key {account.key.name} has expired or was revoked since the request began"
         return ApiError(kind="authentication", code="invalid_api_key", message=message)
 
     def needs_lookup(self, secret: str) -> bool:
-        """Whether only the database can tell if a secret is valid."""
+        """Whether the database must be asked if a secret is valid."""
         if not looks_like_secret(secret):
             return False
         digest = hash_secret(secret, self._pepper)
@@ -82,7 +81,7 @@ class KeyDirectory:
         return digest not in self._unknown and (account is None or not account.is_current)
 
     def explain(self, secret: str) -> str:
-        """Say why a known key is refused; empty if it is not known."""
+        """Return the reason why a cached key is refused; empty if the key is not cached."""
         account = self._accounts.get(hash_secret(secret, self._pepper)) if looks_like_secret(secret) else None
         if account is None or not account.is_current:
             return ""
@@ -93,14 +92,14 @@ class KeyDirectory:
         return ""
 
     async def look_up(self, secret: str) -> None:
-        """Read the key of a secret from the database, so that `find` knows it. Raises `StoreError`."""
+        """Read the key of a secret from the database into the cache. Raises `StoreError`."""
         digest = hash_secret(secret, self._pepper)
         if self._version is None:
             await self.refresh()
         while True:
             version = self._version
             found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
-            if self._version == version:  # else the key may have changed after it was read
+            if self._version == version:  # otherwise the key may have changed after it was read
                 break
         if found is None:
             if len(self._unknown) >= MOST_UNKNOWN:
@@ -122,22 +121,29 @@ class KeyDirectory:
         self._hashes.setdefault(found.key.id, set()).add(digest)
 
     async def refresh(self) -> None:
-        """Read again what has changed in the database. Raises `StoreError`."""
+        """Reload the keys that have changed in the database. Raises `StoreError`."""
         if self._version is None:
             self._version = await self._database.run(sql.key_version, writes=False)
         else:
             version, changed = await self._database.run(partial(sql.changed_keys, self._version), writes=False)
             if version != self._version:
-                self._version = version
+                before, self._version = self._version, version
                 self._unknown.clear()
-                for digest in [digest for key in changed for digest in self._hashes.get(key, ())]:
-                    found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
-                    if found is not None:
-                        self._keep(digest, found)
+                try:
+                    await self._read_again(changed)
+                except BaseException:
+                    self._version = before  # else these changes would never be read
+                    raise
         self._checked = self._now()
 
+    async def _read_again(self, keys: Iterable[str]) -> None:
+        for digest in [digest for key in keys for digest in self._hashes.get(key, ())]:
+            found = await self._database.run(partial(sql.find_by_hash, digest), writes=False)
+            if found is not None:
+                self._keep(digest, found)
+
     def may_continue(self, account: Account) -> bool:
-        """Whether a request of this account may make another call. The key may have changed meanwhile."""
+        """Whether a request of this account may make another call, even if the key has changed since."""
         while account.successor is not None:
             account = account.successor
         return self._now() < account.valid_until
@@ -149,15 +155,5 @@ class KeyDirectory:
 
     async def watch(self) -> None:
         """Refresh until cancelled."""
-        is_away = False
-        while True:
-            try:
-                await self.refresh()
-                if is_away:
-                    log.info("the team database is back")
-                is_away = False
-            except StoreError as error:
-                if not is_away:
-                    log.warning("the team database cannot be read, and changes of keys are not seen: %s", error)
-                is_away = True
-            await asyncio.sleep(POLL_SECONDS)
+        failing = "the team database cannot be read, so key changes have no effect yet"
+        await repeat(self.refresh, POLL_SECONDS, failing=failing, working="the team database is available again")

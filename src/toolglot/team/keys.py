@@ -1,8 +1,8 @@
-"""API keys: what a key may do, and the secrets that prove it.
+"""API keys: their permissions, limits and secrets.
 
-A secret looks like `tg_k3x9w2m8_…`: a public prefix, which lists show forever, and 256 random bits. It is shown once.
-Only its hash is stored. The bits are random, so a fast hash is enough; with a pepper, which is not in the database, the
-hashes in a stolen database cannot even be compared with a guess.
+A secret looks like `tg_k3x9w2m8_…`: a public prefix, which key lists show, and 256 random bits. It is shown once. Only
+its hash is stored. The bits are random, so a fast hash is enough. The optional pepper is not in the database, so the
+hashes in a stolen database cannot be tested against guesses.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msgspec import Struct
 
 KeyStatus = Literal["active", "suspended", "revoked"]
 UnknownPrice = Literal["deny", "allow"]
-"""What happens to a request of a key with a budget in USD if its model has no known price: it is refused, or answered
-without a cost. Its tokens count in any case, and reports list it as unpriced."""
+"""Policy for models without a known price, for keys with a budget in USD: refuse the request, or answer it without a
+cost. Its tokens always count, and reports list it as unpriced."""
 
 _SECRET_START = "tg_"
 _PREFIX_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -28,7 +28,7 @@ _MAX_SECRET = 200
 
 
 class KeyLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of one key; None is no limit. Amounts of money are in nano-USD."""
+    """Limits of one key. None means no limit. Amounts of money are in nano-USD."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -40,24 +40,24 @@ class KeyLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_budget(self) -> bool:
-        """Whether it depends on what was spent earlier."""
+        """Whether any limit depends on earlier spend."""
         budgets = (self.tokens_per_day, self.tokens_per_month, self.nano_usd_per_day, self.nano_usd_per_month)
         return any(each is not None for each in budgets)
 
 
 class KeyPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a key may use. An empty tuple allows everything."""
+    """Models and services that a key may use. An empty tuple allows everything."""
 
     models: tuple[str, ...] = ()
     """Client-facing names of models or patterns (`claude-*`), or `upstream/model`."""
     upstreams: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     unknown_price: UnknownPrice | None = None
-    """Default: the setting of the team."""
+    """None means the team's setting."""
     limits: KeyLimits = KeyLimits()
 
     def allows_model(self, names: Iterable[str]) -> bool:
-        """Whether one of the names of a model is allowed."""
+        """Whether the key allows any of a model's names."""
         return not self.models or any(fnmatchcase(name, pattern) for name in names for pattern in self.models)
 
     def allows_upstream(self, name: str) -> bool:
@@ -73,7 +73,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     owner: str = ""
-    """The person or program that uses it."""
+    """The person or program that uses the key."""
     team: str = ""
     tags: tuple[str, ...] = ()
     policy: KeyPolicy = KeyPolicy()
@@ -83,11 +83,11 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     expires: int | None = None
     last_used: int | None = None
     version: int = 0
-    """Grows with each change of any key."""
+    """Number of the key's latest change. One sequence counts the changes of all keys."""
 
 
 class KeySecret(Struct, frozen=True, kw_only=True):
-    """One of the secrets of a key, without the secret itself. After a rotation, a key has two for a while."""
+    """Record of one secret of a key: its hash and its prefix. After a rotation, a key has two for a while."""
 
     hash: str
     key_id: str
@@ -106,17 +106,17 @@ def generate_key_id() -> str:
 
 
 def prefix_of(secret: str) -> str:
-    """The part of a secret that may be shown."""
+    """Return the public part of a secret."""
     return secret[: len(_SECRET_START) + _PREFIX_LENGTH]
 
 
 def looks_like_secret(text: str) -> bool:
-    """Whether a text can be the secret of a key. Nothing else is looked up."""
+    """Whether a text has the form of a secret. Other texts are never looked up."""
     return text.startswith(_SECRET_START) and len(text) <= _MAX_SECRET
 
 
 def hash_secret(secret: str, pepper: str = "") -> str:
-    """The hash under which a secret is stored."""
+    """Hash a secret for storage."""
     key = sha256(pepper.encode()).digest() if pepper else b""
     return blake2b(
         secret.encode("utf-8", "surrogateescape"), digest_size=32, key=key, person=b"toolglot key"
@@ -124,5 +124,5 @@ def hash_secret(secret: str, pepper: str = "") -> str:
 
 
 def owner_of(key_id: str) -> str:
-    """The owner of the state that is stored for a key. A rotation keeps it."""
+    """Return the owner of the state that is stored for a key. Rotation does not change it."""
     return sha256(b"toolglot key owner\0" + key_id.encode()).hexdigest()[:32]

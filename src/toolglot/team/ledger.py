@@ -1,17 +1,18 @@
-"""What keys have used: written to a spool file at once, and to the database every second.
+"""Usage of keys: written to a spool file immediately, and to the database every second.
 
 A row is in the spool before its client gets the end of the answer. The file survives the process, so a killed gateway
-loses nothing that it has answered: its next start, or another gateway on the machine, saves what is left. A row that is
-saved twice counts once.
+loses no usage of finished answers: its next start, or another gateway on the machine, saves the remaining rows. A row
+that is saved twice counts once.
 """
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import fcntl
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -22,6 +23,7 @@ import msgspec
 
 from toolglot.store import StoreError
 from toolglot.team import sql
+from toolglot.team.background import repeat
 from toolglot.team.counters import LocalCounters, Spent
 from toolglot.team.database import TeamDatabase
 from toolglot.team.limits import day_of
@@ -34,9 +36,9 @@ log = logging.getLogger("toolglot.server")
 
 FLUSH_SECONDS = 1.0
 ADOPT_EVERY = 30
-"""Flushes after which spool files of other processes that have ended are looked for."""
+"""Number of flushes between searches for spool files of ended processes."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Size of a spool file after which the next one is begun."""
+"""Size at which a spool file is rotated."""
 BATCH = 1000
 MOST_KNOWN = 100_000
 _SUFFIX = ".usage"
@@ -46,49 +48,66 @@ _decoder = msgspec.json.Decoder(UsageRow)
 
 
 class Spool:
-    """A file of rows, locked by this process while it lives."""
+    """A file of usage rows. The process holds a lock on it until it ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = self._open()
         self.size = 0
 
     def _open(self) -> IO[bytes]:
-        name = self._folder / f"{os.getpid()}-{token_hex(4)}{_SUFFIX}"
-        file = os.fdopen(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600), "wb", buffering=0)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return file
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        while True:
+            name = self._folder / f"{os.getpid()}-{token_hex(4)}{_SUFFIX}"
+            file = os.fdopen(
+                os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600), "wb", buffering=0
+            )
+            # Until it is locked, another process may take it for one that is left, and remove it.
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(file.fileno()).st_nlink:
+                    return file
+            except BlockingIOError:
+                pass
+            file.close()
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Append rows. They are out of this process when this returns. Raises `OSError`."""
+        """Append all rows or none. They survive the process once this returns. Raises `OSError`."""
         data = b"".join(b"%b\n" % _encoder.encode(row) for row in rows)
-        self._file.write(data)
+        written = self._file.write(data) or 0
+        if written < len(data):  # a part of a row would also spoil the next one
+            self._file.truncate(self.size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.size += len(data)
 
     def clear(self) -> None:
-        """Forget all rows: they are saved."""
+        """Remove all rows, which are saved in the database."""
         self._file.truncate(0)
         self.size = 0
 
     def rotate(self) -> IO[bytes]:
-        """Begin another file. Returns the one before, for `drop` once its rows are saved."""
-        before, self._file, self.size = self._file, self._open(), 0
+        """Start a new file. Returns the previous one, for `drop` once its rows are saved. Raises `OSError`."""
+        opened = self._open()
+        before, self._file, self.size = self._file, opened, 0
         return before
 
     def drop(self, file: IO[bytes]) -> None:
-        os.unlink(_name_of(self._folder, file))
-        file.close()
+        """Remove a file of this process, unless somebody else has removed it."""
+        try:
+            if (name := _name_of(self._folder, file)) is not None:
+                name.unlink(missing_ok=True)
+        finally:
+            file.close()
 
     def close(self) -> None:
-        """Remove the file if it is empty. Otherwise the next process saves its rows."""
+        """Close the file, and remove it if it is empty. Otherwise the next process saves its rows."""
         if self.size == 0:
             self.drop(self._file)
         else:
             self._file.close()
 
     def adopt(self) -> Iterator[tuple[Path, list[UsageRow]]]:
-        """Rows of processes that have ended. The caller saves them and removes the file."""
+        """Yield the files and rows of ended processes. The caller saves the rows and removes the file."""
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
                 with path.open("rb") as file:
@@ -96,15 +115,21 @@ class Spool:
                     yield path, list(_read_rows(path, file.read()))
             except (BlockingIOError, FileNotFoundError):
                 continue  # its process is alive, or another one was faster
+            except OSError as error:
+                log.warning("%s cannot be read, so its usage is not saved: %s", path, error.strerror)
 
 
-def _name_of(folder: Path, file: IO[bytes]) -> Path:
-    wanted = os.fstat(file.fileno()).st_ino
-    return next(path for path in folder.glob(f"*{_SUFFIX}") if path.stat().st_ino == wanted)
+def _name_of(folder: Path, file: IO[bytes]) -> Path | None:
+    wanted = os.fstat(file.fileno())
+    for path in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), wanted):
+                return path
+    return None
 
 
 def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
-    """Decode the rows of a file. The last one may be incomplete: then its client got no answer."""
+    """Decode the rows of a file. The last row may be incomplete; its client got no complete answer."""
     for line in data.splitlines():
         try:
             yield _decoder.decode(line)
@@ -113,7 +138,7 @@ def _read_rows(path: Path, data: bytes) -> Iterator[UsageRow]:
 
 
 class Ledger:
-    """Takes rows at once, and saves them in the background."""
+    """Records usage immediately, and saves it to the database in the background."""
 
     def __init__(
         self,
@@ -134,45 +159,40 @@ class Ledger:
         """What keys have spent by these rows, by window."""
         self._adopted: set[str] = set()
         """Keys with usage of gateways that have ended, which no counter has."""
-        self._is_failing = False
+        self._rounds = 0
 
     def add(self, rows: Sequence[UsageRow]) -> None:
-        """Take rows of one answer. They are safe when this returns, unless the disk fails."""
+        """Record the rows of one answer. They are on disk when this returns, unless the disk fails."""
         try:
             self._spool.write(rows)
         except OSError as error:
-            log.error("usage cannot be written to disk, and is lost if this process is killed: %s", error.strerror)
+            log.error("usage cannot be written to disk and is lost if this process is killed: %s", error.strerror)
         self._pending += rows
         for row in rows:
             self._note_unsaved(row, 1)
 
     async def run(self) -> None:
-        """Save what comes in until cancelled."""
-        rounds = 0
-        while True:
-            try:
-                if rounds % ADOPT_EVERY == 0:
-                    await self.adopt()
-                await self.flush()
-                if self._is_failing:
-                    log.info("usage is saved to the team database again")
-                self._is_failing = False
-            except StoreError as error:
-                if not self._is_failing:
-                    log.warning("usage cannot be saved now, and waits: %s", error)
-                self._is_failing = True
-            rounds += 1
-            await asyncio.sleep(FLUSH_SECONDS)
+        """Save new rows until cancelled."""
+        failing = "usage cannot be saved to the team database now; retrying"
+        working = "usage is saved to the team database again"
+        await repeat(self._save, FLUSH_SECONDS, failing=failing, working=working)
+
+    async def _save(self) -> None:
+        """Save the rows of this process, and now and then those of processes that have ended."""
+        rounds, self._rounds = self._rounds, self._rounds + 1
+        if rounds % ADOPT_EVERY == 0:
+            await self.adopt()
+        await self.flush()
 
     async def flush(self) -> None:
-        """Save all rows, and read back what the keys have spent with all gateways. Raises `StoreError`."""
+        """Save all rows, and read the keys' spend at all gateways. Raises `StoreError`, or `OSError` for the spool."""
         rows, self._pending = self._pending, []
-        before = self._spool.rotate() if self._spool.size > MOST_BYTES else None
+        before = self._begin_file() if self._spool.size > MOST_BYTES else None
         try:
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
         except BaseException:
-            self._pending = rows + self._pending  # what is saved already counts once
+            self._pending = rows + self._pending  # rows that were saved already count once
             raise
         for row in rows:
             self._note_unsaved(row, -1)
@@ -183,6 +203,14 @@ class Ledger:
         elif not self._pending:
             self._spool.clear()
         await self._rebase()
+
+    def _begin_file(self) -> IO[bytes] | None:
+        """Begin another spool file. Returns the one before; None if there can be no other one now."""
+        try:
+            return self._spool.rotate()
+        except OSError as error:
+            log.warning("usage stays in a spool file that is too large: %s", error.strerror)
+            return None
 
     async def _rebase(self) -> None:
         keys, day = self._counters.take_active(), day_of(self._now())
@@ -204,7 +232,7 @@ class Ledger:
             del self._unsaved[row.key_id]
 
     async def load(self, key: str) -> None:
-        """Load what a key has spent, before its first request. Raises `StoreError`."""
+        """Load a key's spend before its first request. Raises `StoreError`."""
         spent = await self.read_spent(key, day_of(self._now()))
         self._counters.load(key, spent, self._unsaved.get(key, {}))
 
@@ -228,18 +256,21 @@ class Ledger:
         return spent
 
     async def adopt(self) -> None:
-        """Save what processes have left that ended suddenly. Raises `StoreError`."""
+        """Save the rows of processes that ended abnormally. Raises `StoreError`."""
         for path, rows in self._spool.adopt():
             for start in range(0, len(rows), BATCH):
                 await self._database.run(partial(sql.record_usage, rows[start : start + BATCH]))
             path.unlink(missing_ok=True)
             self._adopted.update(row.key_id for row in rows)
             if rows:
-                log.info("saved the usage of %d answers of a gateway that ended suddenly", len(rows))
+                log.info("saved the usage of %d answers of a gateway that ended abnormally", len(rows))
 
     async def close(self) -> None:
         try:
             await self.flush()
-        except StoreError as error:
-            log.warning("usage is saved when a gateway starts the next time: %s", error)
-        self._spool.close()
+        except (StoreError, OSError) as error:
+            log.warning("usage is kept on disk until a gateway starts again: %s", error)
+        try:
+            self._spool.close()
+        except OSError as error:
+            log.warning("a spool file cannot be removed: %s", error.strerror)

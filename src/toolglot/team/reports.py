@@ -1,4 +1,4 @@
-"""Spend for people and programs, by its public names."""
+"""Public description of spend, for people and programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.team.sql import SpendRow
 
 
 def describe_spend(row: SpendRow, groups: Sequence[str]) -> dict[str, Any]:
-    """A row with the groups that it belongs to. Input includes what was read from a cache or written to it."""
+    """Describe a row with its groups. Input includes cache reads and writes."""
     written = row.cache_write_tokens + row.cache_write_long_tokens
     return {
         **{group: getattr(row, group) for group in groups},

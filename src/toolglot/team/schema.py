@@ -1,16 +1,18 @@
-"""The tables, as migrations, in the SQL that SQLite and PostgreSQL share. A released migration is never changed: add
-another one.
+"""Database tables as migrations, in SQL that both SQLite and PostgreSQL accept.
+
+Never change a released migration; add another one.
 
 Gateways of two versions may share a database during an upgrade. So a migration only adds tables, indexes, and columns
-with defaults. One that older versions cannot work with raises `READABLE_FROM`: they refuse to start with it.
+with defaults. A migration that older versions cannot work with raises `READABLE_FROM`; older versions then refuse to
+start.
 
-Times are milliseconds since 1970 UTC, money is in nano-USD, structured values are JSON texts.
+Times are in milliseconds since 1970 UTC, money is in nano-USD, and structured values are JSON text.
 """
 
 from __future__ import annotations
 
 READABLE_FROM = 1
-"""The oldest schema version whose program can use a database with all these migrations."""
+"""The oldest schema version that can use a database with all these migrations."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -41,7 +43,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
         "CREATE INDEX key_secrets_key ON key_secrets (key_id)",
-        # One row for each answer of a model. A row that is written twice is the same row.
+        # One row for each model answer. Writing a row twice has no effect.
         """
         CREATE TABLE usage (
             request_id TEXT NOT NULL,
@@ -94,5 +96,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
         "INSERT INTO meta (name, value) VALUES ('key_version', 0), ('audit_seq', 0)",
+    ),
+    (
+        """
+        CREATE TABLE sessions (
+            hash TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            role TEXT NOT NULL,
+            created BIGINT NOT NULL,
+            ends BIGINT NOT NULL
+        )
+        """,
+        "CREATE INDEX sessions_ends ON sessions (ends)",
     ),
 )

@@ -1,4 +1,4 @@
-"""The team's part of a running gateway: its database, and the keys that this process knows."""
+"""Team features of a running gateway: the database, and the keys that this process has loaded."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from toolglot.team.directory import KeyDirectory
 from toolglot.team.file_counters import FileCounters
 from toolglot.team.keys import ApiKey
 from toolglot.team.ledger import Ledger
+from toolglot.team.people import ProviderAddresses
+from toolglot.upstream.transport import Transport
 
 if TYPE_CHECKING:
     from toolglot.team.shared_counters import SharedCounters
@@ -34,10 +36,15 @@ class Team(Struct, eq=False):
     counters: LocalCounters
     """Those of this process."""
     ledger: Ledger
+    transport: Transport
+    """Makes calls to the identity provider."""
     shared: SharedCounters | None = None
+    """Counters that gateways on several machines share."""
+    provider: ProviderAddresses | None = None
+    """Addresses of the identity provider; None until they are fetched."""
 
     async def read_counts(self, key: ApiKey, windows: tuple[str, ...]) -> list[Spent]:
-        """What a key has spent and holds in some windows. Raises `StoreError`."""
+        """Return what a key has spent and holds in some windows. Raises `StoreError`."""
         shared = self.shared
         if shared is not None and key.policy.limits.has_budget:
             found = await shared.spent(key.id, windows)
@@ -48,7 +55,7 @@ class Team(Struct, eq=False):
         return [self.counters.spent(key.id, window) for window in windows]
 
     async def run(self) -> None:
-        """Follow changes of the database, and save what is used, until cancelled."""
+        """Follow changes in the database, and save usage, until cancelled."""
         shared = [] if self.shared is None else [self.shared.run()]
         await asyncio.gather(self.keys.watch(), self.ledger.run(), *shared)
 
@@ -85,7 +92,7 @@ def _default_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
-    """Where usage waits until it is in the database."""
+    """Return the folder of the spool files, which hold usage until it is in the database."""
     if config.spool:
         return Path(config.spool)
     if config.database is None or is_postgres(config.database):
@@ -94,7 +101,7 @@ def _spool_folder(config: TeamConfig, environ: Mapping[str, str]) -> Path:
 
 
 def _counters_file(config: TeamConfig, environ: Mapping[str, str], workers: int) -> Path | None:
-    """Where the processes of this machine count together; None if this one counts alone."""
+    """Return the file in which the processes of this machine count; None if this process counts alone."""
     if config.limits is not None:
         return None if config.limits.startswith(REDIS) else Path(config.limits)
     if workers == 1:
@@ -102,9 +109,9 @@ def _counters_file(config: TeamConfig, environ: Mapping[str, str], workers: int)
     return _spool_folder(config, environ).with_suffix(".counters")
 
 
-async def open_team(config: TeamConfig, environ: Mapping[str, str], workers: int = 1) -> Team:
-    """`workers` is the number of processes of this gateway. Raises `StoreError`: without its keys, no gateway may
-    start."""
+async def open_team(config: TeamConfig, environ: Mapping[str, str], transport: Transport, workers: int = 1) -> Team:
+    """Open the team's database and load its state. `workers` is the number of processes of this gateway. Raises
+    `StoreError`: a gateway must not start without its keys."""
     database = await open_database(config, environ)
     keys = KeyDirectory(database, pepper=config.pepper)
     await keys.refresh()
@@ -114,9 +121,9 @@ async def open_team(config: TeamConfig, environ: Mapping[str, str], workers: int
         ledger = Ledger(database, counters, _spool_folder(config, environ))
     except OSError as error:
         raise as_store_error(error) from None
-    await ledger.adopt()  # budgets are right from the first request on
+    await ledger.adopt()  # so that budgets are correct from the first request
     shared = ledger.shared = await _open_shared(config.limits, ledger, counters)
-    return Team(config, database, keys, counters, ledger, shared)
+    return Team(config, database, keys, counters, ledger, transport, shared)
 
 
 async def _open_shared(limits: str | None, ledger: Ledger, local: LocalCounters) -> SharedCounters | None:

@@ -17,6 +17,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolglot.team.background import repeat
 from toolglot.team.counters import Demand, Exceeded, Hold, LocalCounters, Spent, exceeded_budget
 from toolglot.team.keys import KeyLimits
 from toolglot.team.redis_client import RedisConnection, RedisError, Reply, connect
@@ -214,9 +215,8 @@ class SharedCounters:
 
     async def run(self) -> None:
         """Keep the connection and the leases until cancelled."""
-        while True:
-            await self.beat()
-            await asyncio.sleep(BEAT_SECONDS)
+        failing = "the gateway cannot tell the others that it is alive"
+        await repeat(self.beat, BEAT_SECONDS, failing=failing, working="the others know again that it is alive")
 
     async def beat(self) -> None:
         """Connect if necessary, say that this gateway is alive, and renew its leases."""

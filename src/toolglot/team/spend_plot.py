@@ -1,4 +1,4 @@
-"""The cost of each day as a bar chart in SVG: self-contained, for light and dark pages."""
+"""Bar chart of the cost per day: a self-contained SVG for light and dark pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolglot.team.sql import SpendRow
 WIDTH, HEIGHT = 920, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 56, 44
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f")
-"""One for each of the dearest names; the rest share `_OTHER`."""
+"""One color for each of the most expensive names; the rest share `_OTHER`."""
 _OTHER = "#9d9d9d"
 _REST = "others"
 _STYLE = (
@@ -23,7 +23,7 @@ _STYLE = (
 
 
 def draw_spend(rows: Sequence[SpendRow], by: str) -> bytes:
-    """Draw rows that are grouped by day and by `by`."""
+    """Draw rows that are grouped by day and `by`."""
     costs: dict[str, dict[str, int]] = defaultdict(dict)
     totals: dict[str, int] = defaultdict(int)
     for row in rows:
@@ -46,7 +46,7 @@ def draw_spend(rows: Sequence[SpendRow], by: str) -> bytes:
 
 
 def _all_days(costs: dict[str, dict[str, int]]) -> list[str]:
-    """Every day from the first to the last, also those without cost."""
+    """Return every day from the first to the last, including days without cost."""
     if not costs:
         return []
     first, last = (date.fromisoformat(each) for each in (min(costs), max(costs)))
@@ -54,7 +54,7 @@ def _all_days(costs: dict[str, dict[str, int]]) -> list[str]:
 
 
 def _round_up(amount: int) -> int:
-    """The next amount of 1, 2 or 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -84,7 +84,7 @@ def _draw_days(
     days: Sequence[str], costs: dict[str, dict[str, int]], names: Sequence[str], scale: int
 ) -> Iterator[str]:
     if not days:
-        yield f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">no usage in this time</text>'
+        yield f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">no usage in this period</text>'
         return
     room = (WIDTH - _LEFT - _RIGHT) / len(days)
     every = -(-len(days) // 12)

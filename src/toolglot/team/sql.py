@@ -1,17 +1,18 @@
-"""What is done in the database, as operations: generators that yield statements and are resumed with their rows.
+"""Database operations: generators that yield statements and receive their rows.
 
-An operation does no I/O, so the same one runs on SQLite and on PostgreSQL (`TeamDatabase`). It runs in one transaction,
-and may be run again if that fails. Statements use `$1` for parameters and only what both databases share: no `now()`,
-no `FOR UPDATE`, no casts, no JSON operators. `sum` returns other types in PostgreSQL, so sums are converted.
+An operation does no I/O, so it runs on both SQLite and PostgreSQL (`TeamDatabase`). It runs in one transaction, and may
+run again if the transaction fails. Statements use `$1` for parameters and only SQL that both databases accept: no
+`now()`, no `FOR UPDATE`, no casts, no JSON operators. `sum` returns a different type in PostgreSQL, so sums are
+converted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from toolglot.team.keys import ApiKey, KeyPolicy, KeySecret
 from toolglot.team.schema import MIGRATIONS, READABLE_FROM
@@ -24,11 +25,11 @@ Operation: TypeAlias = Generator[Statement, list[Row], T]
 _KEY = "id, name, owner, team, tags, policy, status, created, created_by, expires, last_used, version"
 _SECRET = "hash, key_id, prefix, created, not_after"
 MOST_ROWS = 50
-"""Rows of one statement: databases limit its parameters."""
+"""Maximum number of rows in one statement, because databases limit its parameters."""
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One administrative act."""
+    """An audit log entry for one administrative action."""
 
     seq: int = 0
     at: int
@@ -47,14 +48,18 @@ class FoundKey(Struct, frozen=True):
 
 
 class NewerSchemaError(Exception):
-    """A later version of this program has changed the database in a way that this one cannot work with."""
+    """A later version of toolglot has changed the database, and this version cannot work with it."""
+
+
+class NameTakenError(Exception):
+    """Another key has this name."""
 
 
 # Migrations
 
 
 def migrate() -> Operation[None]:
-    """Bring the tables to this version."""
+    """Upgrade the tables to this version."""
     yield "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)", ()
     rows = yield "SELECT name, value FROM meta WHERE name IN ('schema_version', 'readable_from')", ()
     found = {str(name): int(value) for name, value in rows}
@@ -107,7 +112,7 @@ def _next(counter: str) -> Operation[int]:
 
 
 def key_version() -> Operation[int]:
-    """The version of the newest change of any key."""
+    """Return the version of the latest change of any key."""
     rows = yield "SELECT value FROM meta WHERE name = 'key_version'", ()
     return int(rows[0][0])
 
@@ -145,7 +150,7 @@ def _insert_secret(secret: KeySecret) -> Operation[None]:
 
 
 def list_keys(after: str = "", limit: int = 1000) -> Operation[list[ApiKey]]:
-    """Some keys in the order of their names, beginning after this name."""
+    """List keys sorted by name, starting after this name."""
     rows = yield f"SELECT {_KEY} FROM keys WHERE name > $1 ORDER BY name LIMIT $2", (after, limit)
     return [_decode_key(row) for row in rows]
 
@@ -157,7 +162,7 @@ def find_key(name: str) -> Operation[ApiKey | None]:
 
 
 def list_secrets(key_ids: Sequence[str]) -> Operation[dict[str, list[KeySecret]]]:
-    """The secrets of these keys, the oldest first."""
+    """List the secrets of these keys, oldest first."""
     found: dict[str, list[KeySecret]] = {key: [] for key in key_ids}
     for start in range(0, len(key_ids), MOST_ROWS):
         some = key_ids[start : start + MOST_ROWS]
@@ -180,18 +185,28 @@ def find_by_hash(digest: str) -> Operation[FoundKey | None]:
 
 
 def changed_keys(after: int) -> Operation[tuple[int, list[str]]]:
-    """The version of the newest change, and the ids of the keys that have changed after this version."""
+    """Return the version of the latest change, and the ids of the keys that changed after this version."""
     rows = yield "SELECT id, version FROM keys WHERE version > $1", (after,)
     return max((int(row[1]) for row in rows), default=after), [row[0] for row in rows]
 
 
-def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: str) -> Operation[ApiKey | None]:
-    """Change fields of a key, by name or id. Returns the changed key; None if there is none."""
+def change_key(
+    name: str, find_changes: Callable[[ApiKey], dict[str, Any]], at: int, actor: str, action: str
+) -> Operation[ApiKey | None]:
+    """Change fields of a key, by name or id. `find_changes` gets the key as it is now, in the same transaction, so that
+    no change is lost that is made meanwhile. It may raise what refuses the change. Returns the changed key; None if
+    there is none.
+
+    Raises:
+        NameTakenError: another key has the new name.
+    """
+    version = yield from _next("key_version")  # first: it makes other writers wait, so the key cannot change below
     before = yield from find_key(name)
     if before is None:
         return None
-    version = yield from _next("key_version")
-    after = msgspec.structs.replace(before, **changes, version=version)
+    after = msgspec.structs.replace(before, **find_changes(before), version=version)
+    if after.name != before.name and (yield "SELECT id FROM keys WHERE name = $1", (after.name,)):
+        raise NameTakenError(after.name)
     yield (
         "UPDATE keys SET name = $2, owner = $3, team = $4, tags = $5, policy = $6, status = $7, expires = $8, "
         "version = $9 WHERE id = $1",
@@ -211,9 +226,12 @@ def change_key(name: str, changes: dict[str, Any], at: int, actor: str, action: 
     return after
 
 
-def rotate_key(name: str, secret: KeySecret, until: int, actor: str) -> Operation[ApiKey | None]:
-    """Add a secret to a key. Its other secrets remain valid until the given time, or until their own end."""
-    key = yield from change_key(name, {}, secret.created, actor, "key.rotate")
+def rotate_key(
+    name: str, check: Callable[[ApiKey], dict[str, Any]], secret: KeySecret, until: int, actor: str
+) -> Operation[ApiKey | None]:
+    """Add a secret to a key. Its other secrets remain valid until the given time, or until their own end. `check` may
+    raise what refuses it."""
+    key = yield from change_key(name, check, secret.created, actor, "key.rotate")
     if key is None:
         return None
     yield (
@@ -230,6 +248,29 @@ def touch_keys(used: Iterable[tuple[str, int]]) -> Operation[None]:
         yield "UPDATE keys SET last_used = $2 WHERE id = $1 AND (last_used IS NULL OR last_used < $2)", (key, at)
 
 
+# Sessions of people
+
+
+def begin_session(digest: str, name: str, role: str, at: int, ends: int) -> Operation[None]:
+    """Save a session, and delete expired sessions."""
+    yield "DELETE FROM sessions WHERE ends <= $1", (at,)
+    yield (
+        "INSERT INTO sessions (hash, name, role, created, ends) VALUES ($1, $2, $3, $4, $5)",
+        (digest, name, role, at, ends),
+    )
+    yield from _log(at, f"{role}:{name}", "session.begin", name, None, None)
+
+
+def find_session(digest: str, now: int) -> Operation[tuple[str, str] | None]:
+    """Return the name and role of the person who owns a session; None if it has expired."""
+    rows = yield "SELECT name, role FROM sessions WHERE hash = $1 AND ends > $2", (digest, now)
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def end_session(digest: str) -> Operation[None]:
+    yield "DELETE FROM sessions WHERE hash = $1", (digest,)
+
+
 # Audit
 
 
@@ -243,7 +284,7 @@ def _log(at: int, actor: str, action: str, what: str, before: object, after: obj
 
 
 def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[AuditEntry]]:
-    """Entries of the audit log, the newest first."""
+    """List entries of the audit log, newest first."""
     rows = yield (
         "SELECT seq, at, actor, action, object, before, after FROM audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2",
         (2**62 if before is None else before, limit),
@@ -257,26 +298,31 @@ def list_audit(before: int | None = None, limit: int = 100) -> Operation[list[Au
 # Usage and spend
 
 
+MOST = 2**53
+"""Greatest amount of a row. Databases refuse greater numbers than 64 bits, and sums need room."""
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+
+
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """What one answer of a model has used. The token counts do not overlap."""
+    """Usage of one model answer. The token counts do not overlap."""
 
     request_id: str
     attempt: int
     key_id: str
     at: int
     day: str
-    """The day whose budget pays, in UTC: that of the reservation."""
+    """The day of the reservation (UTC), whose budget the answer counts toward."""
     upstream: str
     model: str
-    fresh_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_long_tokens: int = 0
-    output_tokens: int = 0
-    nano_usd: int | None = None
+    fresh_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    cache_write_long_tokens: Count = 0
+    output_tokens: Count = 0
+    nano_usd: Count | None = None
     """None if the price is unknown."""
     estimated: bool = False
-    """The upstream reported no counts: the answer was cut off, or it counts nothing."""
+    """True if the counts are estimates: the answer was cut off, or the upstream reports no counts."""
 
     @property
     def tokens(self) -> int:
@@ -307,7 +353,7 @@ def _usage_values(row: UsageRow) -> tuple[Any, ...]:
 
 
 def _amounts(row: UsageRow) -> tuple[int, ...]:
-    """The columns of `_SUMS` for one row."""
+    """Return the columns of `_SUMS` for one row."""
     return (
         1,
         row.fresh_tokens,
@@ -322,8 +368,10 @@ def _amounts(row: UsageRow) -> tuple[int, ...]:
 
 
 def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
-    """Save rows, add them to the sums, and note when their keys were used. A row that is there already changes nothing.
-    Returns the number of new rows."""
+    """Save rows, add them to the sums, and record when their keys were used.
+
+    A row that exists already changes nothing. Returns the number of new rows.
+    """
     added: list[UsageRow] = []
     width = len(UsageRow.__struct_fields__)
     for start in range(0, len(rows), MOST_ROWS):
@@ -348,7 +396,7 @@ def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
         used[row.key_id] = max(row.at, used.get(row.key_id, 0))
     names, plus = ", ".join(_SUMS), ", ".join(f"{name} = spend.{name} + excluded.{name}" for name in _SUMS)
     places = ", ".join(f"${number}" for number in range(1, 5 + len(_SUMS)))
-    for key, cell in sorted(sums.items()):  # in order, so that two writers cannot wait for each other
+    for key, cell in sorted(sums.items()):  # in sorted order, so that two writers cannot deadlock
         yield (
             f"INSERT INTO spend (day, key_id, upstream, model, {names}) VALUES ({places}) "
             f"ON CONFLICT (day, key_id, upstream, model) DO UPDATE SET {plus}",
@@ -359,7 +407,7 @@ def record_usage(rows: Sequence[UsageRow]) -> Operation[int]:
 
 
 def spent(key_ids: Sequence[str], day: str) -> Operation[dict[str, tuple[tuple[int, int], tuple[int, int]]]]:
-    """What at most `MOST_ROWS` keys have spent on this day and in its month: tokens and nano-USD of each."""
+    """Return the spend of up to `MOST_ROWS` keys on this day and in its month: tokens and nano-USD for each."""
     places = ", ".join(f"${number}" for number in range(3, len(key_ids) + 3))
     tokens = "fresh_tokens + cached_tokens + cache_write_tokens + cache_write_long_tokens + output_tokens"
     rows = yield (
@@ -374,7 +422,7 @@ def spent(key_ids: Sequence[str], day: str) -> Operation[dict[str, tuple[tuple[i
 
 
 class SpendRow(Struct, frozen=True, kw_only=True):
-    """Sums of a group of answers. A field by which they are not grouped is empty."""
+    """Sums over a group of answers. Fields that do not define the group are empty."""
 
     day: str = ""
     key: str = ""
@@ -394,23 +442,25 @@ class SpendRow(Struct, frozen=True, kw_only=True):
     """Answers whose tokens are estimates."""
 
 
-GROUPS = {"day": "day", "key": "coalesce(keys.name, spend.key_id)", "upstream": "upstream", "model": "model"}
+GROUPS = {"day": "day", "key": "key_id", "upstream": "upstream", "model": "model"}
+"""The columns of `spend` by which it can be grouped, by their public names."""
 
 
 def report_spend(since: str, until: str, by: Sequence[str], key: str | None = None) -> Operation[list[SpendRow]]:
-    """Sums of the days from `since` to `until`, grouped by some of `GROUPS`; of one key by name or id, or of all."""
-    columns = [GROUPS[name] for name in by]
-    sums = [f"sum({name})" for name in _SUMS]
+    """Sum the usage from `since` to `until`, grouped by fields of `GROUPS`. `key` selects one key by name or id."""
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
     condition, values = "day >= $1 AND day <= $2", [since, until]
     if key is not None:
-        condition += " AND (keys.name = $3 OR keys.id = $3)"
+        condition += " AND key_id IN (SELECT id FROM keys WHERE name = $3 OR id = $3)"
         values.append(key)
-    grouped = f" GROUP BY {', '.join(columns)} ORDER BY {', '.join(columns)}" if columns else ""
-    rows = yield (
-        f"SELECT {', '.join([*columns, *sums])} FROM spend LEFT JOIN keys ON keys.id = spend.key_id "
-        f"WHERE {condition}{grouped}",
-        values,
-    )
+    columns = [GROUPS[name] for name in by]
+    grouped = f" GROUP BY {', '.join(columns)}" if columns else ""
+    selected = f"SELECT {', '.join([*columns, sums])} FROM spend WHERE {condition}{grouped}"
+    # Names are looked up for the sums: there may be millions of rows.
+    shown = ["coalesce(keys.name, key_id)" if name == "key" else name for name in by]
+    ordered = f" ORDER BY {', '.join(shown)}" if shown else ""
+    join = " LEFT JOIN keys ON keys.id = key_id" if "key" in by else ""
+    rows = yield f"SELECT {', '.join([*shown, *_SUMS])} FROM ({selected}) AS sums{join}{ordered}", values
     names = (*by, *_SUMS)
     fields: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows if row[len(by)] is not None]
     return [SpendRow(**{**each, **{name: int(each[name]) for name in _SUMS}}) for each in fields]

@@ -4,8 +4,8 @@ It runs first, so that the later passes (stop reason, names, ids) see the calls 
 passed on at once. Native blocks of the upstream pass unchanged, in their place.
 
 A call that cannot be run is bad: its tool is unknown, or its arguments are invalid or unreadable. The exchange's
-settings determine how it is handled. If the model is to be asked again, everything from the first call on is held until
-the end of the answer, because the client must not see a call that will be withdrawn.
+settings determine how it is handled. If the model will be asked again, everything from the first call on is held until
+the end of the answer, because the client must not see a call that is discarded later.
 
 An unreadable call cannot be passed on under any setting. In a stream its beginning was already sent, and an error
 is the only end that no client misreads. A whole answer shows it as text, exactly as the model wrote it. A call that a
@@ -50,14 +50,15 @@ from toolglot.wire import json
 
 
 def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
-    """Return the format to parse the answer with. If nothing may be called, it only separates reasoning. A leaked call
-    counts only with a declared tool's name."""
+    """Return the format to parse the answer with. If no tool may be called, it only separates reasoning. A leaked call
+    counts only with a declared tool's name.
+    """
     known = find_format(settings.format)
     if not callable_:
         return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
     if settings.rescue:
         return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
-    # A model that forgets its marks usually writes a call as its whole answer, as JSON.
+    # A model that omits its marks usually writes a call as its whole answer, as JSON.
     return replace(known, calls=(*known.calls, *WHOLE_ANSWER))
 
 
@@ -69,7 +70,9 @@ def _without_calls(messages: Messages | None) -> Messages | None:
 
 
 RAW_NOTE = "$raw"
-"""Note, under the name `toolglot`, on a call whose arguments were repaired or are unreadable: what the model wrote."""
+"""The name of the note with the original text of a call whose arguments were repaired or are unreadable, under
+`toolglot`.
+"""
 
 
 class _WrittenCall(Struct, eq=False):
@@ -92,7 +95,7 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
     previous: RetryPrompt | None
     """The prompt for the retry, with the first answer; None in the first answer."""
     asks: bool
-    """A bad call leads to a retry."""
+    """True if a bad call leads to a retry."""
     first: int
     """Index of the first block that a retry would discard."""
     held: list[Event] | None = None
@@ -104,8 +107,11 @@ class _AnswerAttempt(Struct, eq=False, kw_only=True):
 
 
 class TextAnswerPass:
-    """`retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
-    never sees the beginning of a call before its end."""
+    """Pass that parses calls in an answer's text.
+
+    `retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
+    never sees the beginning of a call before its end.
+    """
 
     def __init__(self, context: Context, retry: RetryPrompt | None = None, *, whole: bool = False) -> None:
         text = context.text
@@ -124,7 +130,7 @@ class TextAnswerPass:
         self._next = 0  # index of the next block
         self._started = False
         self.pending_retry: RetryPrompt | None
-        """Set if the model is to be asked again. `begin_retry` continues the answer."""
+        """Set if the model must be asked again. `begin_retry` continues the answer."""
         self._begin(retry)
 
     def _begin(self, retry: RetryPrompt | None) -> None:
@@ -155,7 +161,7 @@ class TextAnswerPass:
         return engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
 
     def begin_retry(self) -> None:
-        """Begin the answer to the retry, in the same stream after what was sent."""
+        """Begin the answer to the retry, in the same stream after the sent content."""
         self._begin(self.pending_retry)
 
     @property
@@ -409,7 +415,7 @@ class TextAnswerPass:
         return ()
 
     def _flush(self, *, cut: bool) -> Sequence[Event]:
-        """Emit what the engine still holds back, then close all our blocks."""
+        """Emit the text that the engine still holds back, then close all our blocks."""
         self._limited = cut
         events = self._convert_all(self._engine.finish(cut=cut))
         if self._over:

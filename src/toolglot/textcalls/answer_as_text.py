@@ -1,4 +1,4 @@
-"""Write an answer with native calls as text, as a model without native calls would have written it."""
+"""Write an answer with native calls as the text of a model without native calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer_as_text(response: Response, format_name: str, receipt: Receipt) -> Re
 
 
 def _without_former_shape(native: Native) -> Native:
-    """Also removes an explicit null in place of the content, which Chat has beside calls."""
+    """Remove the former shape of the content. Also removes an explicit null, which Chat has beside calls."""
     return {
         owner: {
             key: {name: kept for name, kept in value.items() if name != "content"} if key == "message" else value

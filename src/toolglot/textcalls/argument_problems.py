@@ -1,4 +1,4 @@
-"""Find violations of a tool's JSON Schema in a call's arguments, in words that a model understands.
+"""Find violations of a tool's JSON Schema in a call's arguments, in words for the model.
 
 Only certain violations are reported: unknown keywords, references and types are skipped.
 """
@@ -116,7 +116,7 @@ class _SchemaCheck:
                 return
             if closest is None or _match_depth(check.problems, path) > _match_depth(closest, path):
                 closest = check.problems
-        # If all branches fail at the value itself, none of them is the one that was meant.
+        # If all branches fail at the value itself, none of them is the intended one.
         if closest and (len(branches) == 1 or _match_depth(closest, path)):
             for problem in closest:
                 self.say(problem)
@@ -149,8 +149,8 @@ class _SchemaCheck:
 
 def unknown_properties(arguments: Any, schema: Any) -> list[str]:
     """Return the properties that the schema does not mention, if it lists properties and does not allow others
-    explicitly. JSON Schema allows them, so they are no problem; but in repaired text they show that the repair went
-    wrong."""
+    explicitly. JSON Schema allows them, so they are not a problem, but in repaired text they indicate a wrong repair.
+    """
     found: list[str] = []
     waiting = [(arguments, schema, "arguments")]
     while waiting and len(found) < MAX_PROBLEMS:
@@ -173,7 +173,7 @@ def _allows_others(schema: Any) -> bool:
 
 
 def fits_type(value: Any, allowed: tuple[str, ...]) -> bool:
-    """Tell whether the value has one of the JSON types; 5.0 is an integer, as in JSON Schema."""
+    """Return whether the value has one of the JSON types; 5.0 is an integer, as in JSON Schema."""
     name = type_name(value)
     if name == "number" and "integer" in allowed and float(value).is_integer():
         return True
@@ -192,8 +192,9 @@ def _same(value: Any, member: Any) -> bool:
 
 
 def _match_depth(problems: list[str], path: str) -> int:
-    """Return how deeply the value matches: a problem inside of it means that the branch was meant, one of the value
-    itself does not."""
+    """Return how deeply the value matches: a problem inside it means that the branch is the intended one; a problem of
+    the value itself does not.
+    """
     return min((0 if problem.startswith(f"{path} ") else 1) for problem in problems)
 
 

@@ -27,7 +27,7 @@ class CallArguments:
     known.
 
     After `read`, `done` says that the JSON is complete. `broken` says that it is not JSON: the caller must find its end
-    by other means and pass what follows to `repair`.
+    by other means and pass the text after it to `repair`.
     """
 
     __slots__ = ("_closers", "_index", "_opened", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
@@ -53,7 +53,7 @@ class CallArguments:
         return self._scan.bad
 
     def begin(self, index: int, schema: Any) -> None:
-        """The call has begun: emit what was buffered."""
+        """Begin the call and emit the buffered text."""
         self._index = index
         self._schema = schema
         self.streamed = not self._raw
@@ -75,14 +75,15 @@ class CallArguments:
         return end
 
     def end(self) -> None:
-        """The JSON and the call are complete."""
+        """End the call: its JSON is complete."""
         if self._scan.escaped:
             self._sink.repaired(self._index, "".join(self._raw), "control characters inside strings were escaped")
         self._sink.end(self._index)
 
     def cut(self, why: str, rest: str = "") -> None:
-        """The call is incomplete. `rest` is the unread part of its arguments, and perhaps the mark that closes the
-        call."""
+        """End an incomplete call. `rest` is the unread part of its arguments, possibly with the closing mark of the
+        call.
+        """
         if self._closers is not None and self._closers.match(rest, 0) == rest:
             rest = ""
         self._sink.cut(self._index, why, (self.raw + rest).rstrip())
@@ -104,10 +105,8 @@ class CallArguments:
             self.repair(text[end:])
 
     def repair(self, rest: str, *, enveloped: bool = False, at_end: bool = False) -> None:
-        """End a call with broken arguments: repaired unambiguously, or cut.
-
-        `enveloped`: the brackets of the envelope follow the arguments. `at_end`: nothing follows, so what is missing
-        was cut off.
+        """End a call with broken arguments: repair them if this is unambiguous, or cut the call. `enveloped`: the
+        brackets of the envelope follow the arguments. `at_end`: the input ends here, so the missing part was cut off.
         """
         if self.done:
             self._sink.repaired(self._index, self.raw, "the JSON around the arguments was broken")
@@ -152,7 +151,7 @@ def _closers_at_line_ends(closers: tuple[str, ...]) -> MarkSet | None:
 
 
 def holds_another_call(opened: OpenedCall, text: str) -> bool:
-    """Tell whether a text contains marks of calls, or the head of another envelope. A string of broken JSON that
+    """Return whether a text contains marks of calls, or the head of another envelope. A string of broken JSON that
     contains them may have lost its end: the rest would be another call."""
     return _envelope_heads(opened.call, opened.followers, tuple(opened.tools)).search(text) is not None
 
@@ -169,21 +168,21 @@ def _envelope_heads(call: CallSyntax, followers: tuple[str, ...], tools: tuple[s
 
 
 def is_balanced(text: str) -> bool:
-    """Tell whether as many brackets close as open, which for broken JSON is the best sign that it was not cut."""
+    """Return whether as many brackets close as open, which is the best sign that broken JSON was not cut."""
     return text.count("{") == text.count("}") and text.count("[") == text.count("]")
 
 
 def is_cut_off(how: str) -> bool:
-    """Tell whether a repair added something that may never have been written. What else is missing is unknown."""
+    """Return whether a repair added text that the model may not have written. Then more may be missing."""
     return any(damage in how for damage in ("missing end quote", "missing brackets"))
 
 
 def has_no_parameters(schema: Any) -> bool:
-    """Tell whether a tool declares no parameters, so that a call without arguments is complete."""
+    """Return whether a tool declares no parameters, so that a call without arguments is complete."""
     return isinstance(schema, dict) and not schema.get("properties") and not schema.get("required")
 
 
 def lacks_required(schema: Any, given: Container[str]) -> bool:
-    """Tell whether required parameters are missing."""
+    """Return whether required parameters are missing."""
     required = schema.get("required") if isinstance(schema, dict) else None
     return isinstance(required, list) and any(key not in given for key in required)

@@ -1,8 +1,8 @@
 """The interface of a body reader, which reads one or several calls after their header.
 
-The engine passes the text from where the body stopped. The body reads as far as it can be certain and returns where it
-stopped. The rest is passed again with more text after it, so it must be short: a body buffers text itself, in pieces.
-It never looks before `at`.
+The engine passes the text from the position where the body stopped. The body reads as far as the text is unambiguous
+and returns its position. The rest is passed again with more text, so it must be short: a body buffers text itself, in
+pieces. It never reads before `at`.
 
 `state` is `open` while the body needs more text, `done` when it has ended (even if a call was truncated), and `refused`
 if this is not a call after all. That is possible only before its first `sink.start`: the engine then treats everything
@@ -33,13 +33,14 @@ class CallBody(Protocol):
         ...
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
-        """Nothing follows `text`. `cut`: the upstream stopped because of a limit, so anything without an end is
-        incomplete. The state is `done` or `refused` afterwards."""
+        """End the input after `text`. `cut`: the upstream stopped because of a limit, so anything without an end is
+        incomplete. The state is `done` or `refused` afterwards.
+        """
         ...
 
 
 class OpenedCall(Struct, frozen=True):
-    """How a call was opened, and what a body needs to read it.
+    """The opener of a call, and the data that a body needs to read it.
 
     `tools` maps the declared tools' names to their schemas (None: any arguments). `followers` are marks that may follow
     the body: further openers and the ends of sections. `name` is empty if the body contains it.
@@ -59,7 +60,7 @@ def closing_marks(opened: OpenedCall) -> MarkSet:
 
 
 def skip_to_mark(marks: MarkSet, text: str, at: int) -> tuple[int, bool]:
-    """Return where the next mark begins, or may begin, and whether it does."""
+    """Return the start, or possible start, of the next mark, and whether it is certain."""
     if not marks.literals:
         return at, True
     found = marks.search(text, at)
@@ -123,7 +124,7 @@ class LiteralBody:
         return at
 
     def _continue_value(self, text: str, at: int) -> tuple[int, bool]:
-        """Read on in a value that has begun. Return where it stopped, and whether the value needs more text."""
+        """Continue inside a value. Returns the position, and whether the value needs more text."""
         raise NotImplementedError
 
     def _skip_space(self, text: str, at: int) -> int:
@@ -149,6 +150,6 @@ _SPACE = re.compile(r"\s*")
 
 
 def match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return where the pattern's match at `at` ends; `at` if there is none."""
+    """Return the end of the pattern's match at `at`; `at` if there is none."""
     found = pattern.match(text, at)
     return at if found is None else found.end()

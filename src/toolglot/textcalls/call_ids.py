@@ -1,6 +1,6 @@
 """Ids for calls in text: `call_` and hex digits, derived from the answer's own id and the conversation before it. The
-same answer to the same conversation gets the same ids, and any other answer gets other ids. So a client may store what
-it knows about a call under its id alone."""
+same answer to the same conversation gets the same ids, and any other answer gets other ids. So a client may store data
+about a call under its id alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.passes.digest import digest
 
 DIGITS = 24
 MEDIA_CHARS = 1000
-"""Characters of an image that are enough to tell it from another."""
+"""Characters of an image that suffice to identify it."""
 
 
 class TextCallIds:

@@ -13,7 +13,7 @@ from toolglot.textcalls.headers import read_header
 from toolglot.textcalls.vocabulary import MarkMeaning, Vocabulary
 
 MAX_WAIT: Final = 2000
-"""Characters after a mark within which it must be clear what it opens."""
+"""Maximum characters after a mark until its meaning must be clear."""
 MAX_SECTIONS: Final = 3
 _SPACE = re.compile(r"[ \t\r\n]*+")
 
@@ -56,8 +56,9 @@ class CallProbe:
         refused: Sequence[CallSyntax] = (),
         depth: int = 0,
     ) -> ProbeOutcome:
-        """Return what the mark at `at` opens: the first meaning that is not ruled out. `last`: nothing follows;
-        `refused` are the calls that were tried here without success."""
+        """Return the call, section or message that the mark at `at` opens: the first meaning that is not ruled out.
+        `last`: the input ends here. `refused` are the calls that were tried here without success.
+        """
         for meaning in self._vocabulary.meanings[mark]:
             if meaning.kind == "call" and meaning.call not in refused:
                 outcome = self._probe_call(meaning, text, at, mark, line_start=line_start)
@@ -73,7 +74,7 @@ class CallProbe:
     def _probe_section(
         self, text: str, at: int, *, last: bool, refused: Sequence[CallSyntax], depth: int
     ) -> ProbeOutcome:
-        """A section counts if a call, or another section, follows."""
+        """Probe for a section. It counts if a call or another section follows."""
         start, at = at, skip_space(text, at)
         if at - start > MAX_WAIT:
             return "no"
@@ -109,7 +110,7 @@ class CallProbe:
 
 
 MAX_REREAD: Final = 1
-"""Total number of times that text is read again before text that is no call is passed on as a whole."""
+"""Maximum repeated reads before text that is not a call is passed on as a whole."""
 
 
 class CallAttempts:
@@ -125,11 +126,11 @@ class CallAttempts:
         self._reread = 0
 
     def open(self, call: CallSyntax, start: int, text: str) -> None:
-        """A call is opened at the offset `start` of the answer by `text`."""
+        """Record that `text` opens a call at the offset `start` of the answer."""
         self._call, self._start, self._held = call, start, [text]
 
     def read(self, text: str, at: int, end: int, *, begun: bool) -> None:
-        """The body has read from `at` to `end`. `begun`: none of it can be withdrawn."""
+        """Record that the body has read from `at` to `end`. `begun`: the call has begun and cannot be refused."""
         if begun:
             self._held = None
         elif self._held is not None:
@@ -139,8 +140,9 @@ class CallAttempts:
         return self._refused.get(offset, ())
 
     def refuse(self) -> tuple[str, int, bool]:
-        """It is no call. Returns its text, where that began, and whether so much was read again that all of it is
-        text."""
+        """Refuse the call. Returns its text, the start of the text, and whether the limit for repeated reading is
+        exceeded, so that all of it is text.
+        """
         held = "".join(self._held or ())
         self._held = None
         before = self.refused_at(self._start)

@@ -34,7 +34,8 @@ def coerce_value(
     raw: str, schema: Any, *, untyped: Literal["string", "json"] = "string", work: WorkBudget | None = None
 ) -> Coerced:
     """Return the JSON text of `raw`, and a note if it does not match `schema` or had to be repaired. `untyped`
-    determines how a value without a type in the schema is read: a string, or JSON if it parses as JSON."""
+    determines how to read a value without a type in the schema: as a string, or as JSON if it parses as JSON.
+    """
     member = _enum_member(raw, schema)
     if member is not None:
         return member, None
@@ -55,7 +56,7 @@ def coerce_value(
 
 
 def is_plain_string(schema: Any) -> bool:
-    """Tell whether the value can only be a string, so that it may be passed on while it is being written."""
+    """Return whether the value can only be a string, so that it may be passed on while it is being written."""
     if allowed_types(schema) != ("string",):
         return False
     return not any(_has_enum(part.node) for branch in alternatives(schema) for part in all_of_parts(branch))
@@ -74,7 +75,7 @@ def _string(raw: str) -> str:
 
 
 def _enum_member(raw: str, schema: Any) -> str | None:
-    """Return the text of the enum or const member that `raw` means."""
+    """Return the text of the enum or const member that `raw` represents."""
     trimmed = raw.strip()
     members: list[Any] = []
     for branch in alternatives(schema):
@@ -179,11 +180,11 @@ def _coerce_nested(text: str, value: Any, schema: Any) -> str:
 
 
 class _Digits(str):
-    """A number as it was written."""
+    """A number in its original spelling."""
 
 
 def _write_coerced(value: Any, schema: Any, depth: int) -> str | None:
-    """Return the JSON text of the value; None if it is nested too deeply to be worth it."""
+    """Return the JSON text of the value; None if it is nested too deeply."""
     if depth > _MAX_DEPTH:
         return None
     if isinstance(value, _Digits):

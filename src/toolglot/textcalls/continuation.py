@@ -1,7 +1,7 @@
 """Complete arguments that were already sent in part.
 
-Arguments are streamed while they are being written. If the text turns out to be broken, the value is repaired, but what
-was sent cannot be withdrawn: only text that leads from there to the repaired value may follow.
+Arguments are streamed while they are being written. If the text turns out to be broken, the value is repaired, but sent
+text cannot be withdrawn: only text that completes it to the repaired value may follow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class _NoContinuationError(Exception):
 
 def complete_json(emitted: str, value: Any) -> str | None:
     """Return the text that completes `emitted`, the beginning of a JSON text, to JSON that equals `value`. None if
-    there is no such text, because something was sent that the value does not contain."""
+    there is no such text, because the sent text is not part of the value.
+    """
     try:
         rest = _JsonWalk(emitted, value).rest()
         whole = json.loads(emitted + rest, parse_constant=_refuse)
@@ -58,7 +59,7 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 
 class _JsonWalk:
-    """Walks through `emitted` and the value together. `open` are the containers whose end was not sent yet."""
+    """Walks through `emitted` and the value in parallel. `open` has the containers whose end was not sent yet."""
 
     def __init__(self, emitted: str, value: Any) -> None:
         self.text = emitted
@@ -75,7 +76,7 @@ class _JsonWalk:
         return match.end() if match else at
 
     def _value(self, value: Any, at: int) -> str:
-        """Compare a value that begins at `at`, and all that follows. Returns what is left to send."""
+        """Compare a value at `at` and the rest. Returns the remaining text to send."""
         pending: Any = value
         while True:
             at = self._skip(at)
@@ -111,7 +112,7 @@ class _JsonWalk:
         return at + 1
 
     def _string(self, value: Any, at: int) -> int | str:
-        """Return where the string ends; if it is incomplete, the text that completes it."""
+        """Return the end of the string, or the text that completes it."""
         match = _STRING.match(self.text, at)
         if match is None or not isinstance(value, str):
             raise _NoContinuationError
@@ -124,7 +125,9 @@ class _JsonWalk:
         return rest
 
     def _next(self, at: int) -> str | tuple[Any, int]:
-        """After a value or an opening bracket: return what is left to send, or the next value and where it begins."""
+        """Continue after a value or an opening bracket. Returns the remaining text to send, or the next value and its
+        start.
+        """
         while True:
             at = self._skip(at)
             if not self.open:
@@ -180,7 +183,7 @@ class _JsonWalk:
         raise _NoContinuationError
 
     def _tail(self, *, comma: bool = True) -> str:
-        """Return what is left of the open containers, from the innermost outwards."""
+        """Return the rest of the open containers, from the innermost outwards."""
         pieces: list[str] = []
         for container, left in reversed(self.open):
             if isinstance(left, int):
@@ -199,7 +202,7 @@ def _dump(value: Any) -> str:
 
 
 def _is_untouched(container: Any, left: dict[str, None] | int) -> bool:
-    """Tell whether only the bracket of the container was sent."""
+    """Return whether only the bracket of the container was sent."""
     return left == 0 if isinstance(left, int) else len(left) == len(container)
 
 
@@ -209,7 +212,7 @@ def _scalar_rest(sent: str, value: Any) -> str:
         raise _NoContinuationError
     if text.startswith(sent):
         return text[len(sent) :]
-    # The number may have been written differently: then it is complete as it is.
+    # The number may have a different spelling; then it is already complete.
     if isinstance(value, bool) or value is None or not is_same_json(json.loads(sent), value):
         raise _NoContinuationError
     return ""

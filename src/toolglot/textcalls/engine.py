@@ -1,10 +1,9 @@
-"""The parser for tool calls in text: pieces of text in, events out.
+"""The parser for tool calls in text: it converts pieces of text to events. Text is passed on at once, except a possible
+beginning of a mark. A mark that opens a call is tried: its header must parse, and its body must begin like a body. If
+it is not a call, it is text, and reading continues after the mark. Emitted text is never withdrawn, and the result does
+not depend on how the text is split.
 
-Text is passed on at once, except what may be the beginning of a mark. A mark that opens a call is tried: its header
-must parse, and its body must begin as one. If it is no call, it was text, and reading continues after the mark. Nothing
-that was passed on is ever withdrawn, and the result does not depend on how the text is split.
-
-The states, each a method that reads as far as it can and returns whether there may be more to read now:
+The states are methods that read as far as they can and return whether there may be more to read now:
 
     _read_answer        the answer: text, and what marks in it open
     _read_fenced        inside a code block: marks are text
@@ -137,7 +136,7 @@ class Engine:
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_beginning(self) -> bool:
-        """The first characters: if an answer consists of messages, the first header may have no opener."""
+        """Read the first characters. If an answer consists of messages, the first header may have no opener."""
         begins = begins_with_message(self._format.messages, self._text, self._at, last=self._last)
         if begins:
             return self._message("")
@@ -198,8 +197,9 @@ class Engine:
         return False if dropped is None else self._as_text(mark)
 
     def _handle_thinking_mark(self, mark: str, *, opens: bool) -> bool:
-        """Within a line, the answer may be talking about the mark: it and what follows stay text, in which calls do not
-        count, as in reasoning."""
+        """Handle a thinking mark. Within a line, the answer may only mention the mark: it and the text after it stay
+        text, in which calls do not count, as in reasoning.
+        """
         if is_word(mark) and self._trying.said:
             return self._as_text(mark)
         self.strayed = self._offset + self._at if self.strayed is None else self.strayed
@@ -390,8 +390,9 @@ class Engine:
         return True
 
     def _refuse(self) -> bool:
-        """It was no call of this kind. It may be one of another kind; otherwise its mark is text and what follows is
-        read again."""
+        """Refuse a call of this kind. It may be a call of another kind; otherwise, its mark is text and the text after
+        it is read again.
+        """
         held, start, gives_up = self._attempts.refuse()
         self._reread(start, held)
         self._state = self._read_answer

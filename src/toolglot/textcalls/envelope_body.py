@@ -30,7 +30,7 @@ from toolglot.textcalls.marks import TextUntil, mark_set
 from toolglot.textcalls.repaired_calls import emit_repaired_calls
 
 MAX_CALLS: Final = 1000
-"""Maximum calls of one body. What follows is not part of it, so that the work for an answer is bounded."""
+"""Maximum calls of one body. Further text is not part of it, so that the work for an answer is bounded."""
 SEPARATORS: Final = " \t\r\n;,"
 """Characters that may separate two envelopes."""
 _SEPARATOR = re.compile(f"[{SEPARATORS}]*+")
@@ -197,7 +197,7 @@ class EnvelopeBody:
         return self._other_value()
 
     def _key_is_tool_name(self) -> bool:
-        """Tell whether the key is a tool's name, so that its value can only be the arguments."""
+        """Return whether the key is a tool's name, so that its value can only be the arguments."""
         call, members = self._opened.call, self._members
         known = self._key in self._opened.tools and self._key not in call.name_keys and not call.weak
         nothing_else = not (members.name or members.others or members.arguments or members.quoted or members.id)
@@ -218,7 +218,7 @@ class EnvelopeBody:
         return self._other_value()
 
     def _first_key(self, text: str, at: int) -> int:
-        """Look at the first key before an object that may be a tool's declaration begins a call."""
+        """Check the first key before an object that may be a tool's declaration begins a call."""
         end = skip_space(text, at + 1, back=at)
         schema = self._opened.tools.get(self._members.name)
         if text[end] == '"' and is_schema_key(read_string(text, end, back=at)[0], schema):
@@ -296,7 +296,7 @@ class EnvelopeBody:
         self._members.name = name
 
     def _close_object(self, text: str, start: int, end: int) -> int:
-        """An object has closed: a wrapper, or the envelope."""
+        """Handle the end of an object: a wrapper, or the envelope."""
         self._level -= 1
         if self._level:
             return end
@@ -309,7 +309,7 @@ class EnvelopeBody:
         return end
 
     def _next_envelope(self, text: str, at: int) -> int:
-        """After an envelope that is not in a list, look for another."""
+        """Look for another envelope after one that is not in a list."""
         found = _SEPARATOR.match(text, at)
         end = found.end() if found else at
         if end - at >= MAX_STRING:
@@ -334,7 +334,8 @@ class EnvelopeBody:
         self.state = "done" if self._started else "refused"
         return at + 3 if text.startswith("```", at) else at
 
-    # ── what is no strict JSON ───────────────────────────────────────────────────────────────────────────────────────
+    # ── text that is not strict JSON
+    # ───────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_repair(self, text: str, at: int) -> int:
         refused = self._key in self._opened.call.refused_keys
@@ -355,7 +356,7 @@ class EnvelopeBody:
         return at
 
     def _repair(self, rest: str, *, cut: bool, at_end: bool = False) -> None:
-        """End a call that is not strict JSON: repaired as a whole, refused, or cut."""
+        """End a call that is not strict JSON: repair it as a whole, refuse it, or cut it."""
         self.state = "done"
         members, sink = self._members, self._opened.sink
         if members.index >= 0 and members.arguments is not None:
@@ -391,7 +392,7 @@ class EnvelopeBody:
         return at if self.is_refused else len(text)
 
     def _finish_open(self, text: str, at: int) -> int:
-        """The text ended inside strict JSON, or between two calls."""
+        """End a text that stops inside strict JSON, or between two calls."""
         members = self._members
         between = self._expected in (self._next_envelope, self._fence_end)
         listed_end = self._started and self._listed and self._expected == self._item

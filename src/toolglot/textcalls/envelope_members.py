@@ -44,7 +44,7 @@ class OtherValue:
 class EnvelopeMembers:
     """The name, the id and the arguments of a call; `others` are the JSON texts of all other values.
 
-    `keyed` is the name of a tool that is the key of the arguments. `after` is what was read after them.
+    `keyed` is the name of a tool that is the key of the arguments. `after` is the text that was read after them.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class EnvelopeMembers:
         self.size = 0
 
     def note(self, text: str, at: int, end: int) -> None:
-        """Keep what was read as long as the whole may still have to be repaired or reported."""
+        """Keep the read text while the call may still have to be repaired or reported."""
         if self.index >= 0 and self.arguments is not None and self.arguments.done:
             self.after.add(text, at, end)
         else:
@@ -89,13 +89,13 @@ class EnvelopeMembers:
             self.size += end - at
 
     def add_other(self, key: str, value: str) -> None:
-        """Add the value of another key. A repeated key is as bad as one beside the arguments."""
+        """Add the value of another key. A repeated key counts like a key beside the arguments."""
         self.twice = self.twice or key in self.others
         self.others[key] = value
 
     @property
     def raw(self) -> str:
-        """The envelope as far as it was read."""
+        """The part of the envelope that was read."""
         before = "".join(self.before)
         between = self.arguments.raw if self.arguments is not None and self.arguments.streamed else ""
         return f"{before}{between}{self.after.text}"
@@ -148,7 +148,7 @@ class EnvelopeMembers:
 
     @property
     def loses_something(self) -> bool:
-        """Tell whether something beside the arguments may be a part of them."""
+        """Whether a value beside the arguments may be part of them."""
         schema, call = self._opened.tools.get(self.name), self._opened.call
         empty = self.arguments is not None and self.arguments.is_empty
         return bool(classify_keys(self._others(), schema, call, given=True, empty=empty).problem)
@@ -179,7 +179,7 @@ FLAT_REPAIR: Final = "flat arguments"
 
 
 class ExtraKeys(Struct, frozen=True):
-    """`flat` are keys that are arguments; `left_out` are keys that no tool with this schema can want."""
+    """`flat` are keys that are arguments; `left_out` are keys that no tool with this schema can use."""
 
     flat: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -193,12 +193,12 @@ class ExtraKeys(Struct, frozen=True):
 
 
 def is_schema_key(key: str, schema: Any) -> bool:
-    """Tell whether this key begins the declaration of a tool's parameters, which is no call."""
+    """Return whether this key begins the declaration of a tool's parameters, which is not a call."""
     return key in SCHEMA_KEYS and isinstance(schema, dict) and key not in (known_keys(schema) or ())
 
 
 def may_wrap(key: str, call: CallSyntax) -> bool:
-    """Tell whether a call may be nested under this key. If nothing else marks it as a call, the key must."""
+    """Return whether a call may be nested under this key. If nothing else marks it as a call, the key must do so."""
     return key in WRAPPER_KEYS if call.weak else key not in call.argument_keys
 
 

@@ -9,9 +9,8 @@
     ("args", index, fragment)      more of its arguments, as JSON text
     ("end", index)                 the call is complete: its fragments add up to one JSON object
     ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
-                                   `raw` is what the model wrote of its arguments, as far as known
-
-and further ones, which only `Engine` yields:
+                                   `raw` is the model's text of its arguments, as far as known and further ones, which
+                                   only `Engine` yields:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
@@ -24,6 +23,7 @@ A call that is cut has no end. Nothing is ever withdrawn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -80,8 +80,9 @@ class CallEnd(NamedTuple):
 
 
 class CallCut(NamedTuple):
-    """The text ended, or broke, inside the call: it must not be run. `raw` is what the model wrote of its arguments, as
-    far as known."""
+    """The text ended, or broke, inside the call: it must not be run. `raw` is the model's text of its arguments, as far
+    as known.
+    """
 
     kind: Literal["cut"]
     call: int
@@ -109,10 +110,23 @@ def merge_events(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
 
 
 def _merge_key(event: CallEvent) -> tuple[Any, int]:
-    """Return what adjacent events must share to be merged; -1 for those that must not be."""
+    """Return the key that adjacent events must share to be merged; -1 for events that are never merged."""
     if event[0] == "args":
         return "args", event[1]
     return event[0], 0 if event[0] in ("text", "reasoning") else -1
+
+
+# A lone surrogate, which models write as an escape, cannot be encoded. Repaired arguments hold it as a character.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _escape_surrogates(text: str) -> str:
+    """Escape the lone surrogates in JSON text."""
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _replace_surrogates(text: str) -> str:
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class EventSink:
@@ -143,22 +157,22 @@ class EventSink:
         index = self.calls
         self.calls += 1
         if call_id:
-            self.events.append(("id", index, call_id))
-        self.events.append(("start", index, name))
+            self.events.append(("id", index, _replace_surrogates(call_id)))
+        self.events.append(("start", index, _replace_surrogates(name)))
         return index
 
     def arguments(self, index: int, fragment: str) -> None:
         if fragment:
-            self.events.append(("args", index, fragment))
+            self.events.append(("args", index, _escape_surrogates(fragment)))
 
     def repaired(self, index: int, raw: str, how: str) -> None:
-        self.events.append(("repaired", index, raw, how))
+        self.events.append(("repaired", index, _replace_surrogates(raw), how))
 
     def end(self, index: int) -> None:
         self.events.append(("end", index))
 
     def cut(self, index: int, why: str, raw: str) -> None:
-        self.events.append(("cut", index, why, raw))
+        self.events.append(("cut", index, _replace_surrogates(why), _replace_surrogates(raw)))
 
     def refused(self, mark: str) -> None:
         self.events.append(("refused", mark))
@@ -171,9 +185,9 @@ class EventSink:
 
 
 MAX_RAW: Final = 16 * 1024
-"""Of longer text only the beginning is kept: a long value is passed on and not buffered."""
+"""Maximum characters to keep. Of longer text, only the beginning is kept."""
 MAX_PIECES: Final = 64
-"""Number of small pieces that are then joined: each takes more memory than its text."""
+"""Number of small pieces after which they are joined, because each takes more memory than its text."""
 
 
 class RawText:
@@ -224,7 +238,7 @@ class WorkBudget:
         self.values_left = MAX_VALUES
 
     def pause_at(self, offset: int) -> int:
-        """Return where reading continues if the steps up to `offset` are used up; 0 if they are not."""
+        """Return the position to continue at if the steps up to `offset` are used up; 0 if they are not."""
         if self.steps <= FREE_STEPS + offset // CHARACTERS_PER_STEP:
             return 0
         return offset + PAUSE_CHARS

@@ -4,7 +4,7 @@ A `Format` is data: `engine.py` reads any of them. Its parts:
 
 - a `CallSyntax` is one way to write a call: a `Header` that opens it and may name the tool, then a body of one kind;
 - sections are marks around calls, dropped if a call follows them and kept as text otherwise;
-- thinking marks separate reasoning from the answer; dropped marks have no meaning to a reader.
+- thinking marks separate reasoning from the answer; dropped marks have no meaning for a reader.
 
 Body kinds:
 
@@ -39,7 +39,7 @@ class Header(Struct, frozen=True):
     """The start of a call or a parameter: one of `openers`, then text of the given `shape` up to one of `ends`.
 
     `shape` is a regular expression for all of that text, with the groups `name`, `id`, `key` or `type`. Text that is
-    longer than `limit`, or has a character that `allowed` (a character class) does not match, is no header.
+    longer than `limit`, or has a character that `allowed` (a character class) does not match, is not a header.
     `keeps_end`: the end of the header belongs to what follows; `keeps_opener`: so does its opener.
     """
 

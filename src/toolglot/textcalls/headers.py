@@ -14,7 +14,7 @@ from toolglot.textcalls.marks import MarkSet, mark_set
 
 
 class HeaderMatch(Struct, frozen=True):
-    """A parsed header: its groups, and where it ends."""
+    """A parsed header: its groups and its end."""
 
     groups: dict[str, str]
     end: int
@@ -72,7 +72,7 @@ MessageRouting: TypeAlias = RoutedMessage | Literal["no", "wait"]
 
 
 def begins_with_message(messages: Messages | None, text: str, at: int, *, last: bool) -> bool | None:
-    """Tell whether the answer begins with the header of a message that has no opener. None: more text is needed."""
+    """Return whether the answer begins with the header of a message that has no opener. None: more text is needed."""
     if messages is None or not messages.at_start:
         return False
     starts = mark_set(tuple(start for start in messages.at_start if start))
@@ -108,8 +108,8 @@ def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: i
 
 
 def _spans_messages(messages: Messages, text: str, at: int, said: str) -> bool:
-    """Tell whether a header lacks its end and runs into the next message. Then it contains the end of a message, or an
-    opener that cannot follow its own: in a header each occurs once, in order."""
+    """Return whether a header lacks its end and runs into the next message. Then it contains the end of a message, or
+    an opener that cannot follow its own: in a header each occurs once, in order."""
     first = next((number for number, opener in enumerate(messages.openers, 1) if text.endswith(opener, 0, at)), 0)
     allowed = messages.openers[first:]
     marks = (*messages.openers, *messages.closers)

@@ -1,9 +1,9 @@
 """Convert calls written as text in a conversation's history to native calls and results.
 
-Clients that prompt for calls as text keep them as text: the assistant's turn has the calls, the user's turn after it
-the results. Both become blocks, paired by id if the text has ids, else by name and order. Nothing else changes: a
-user's text is read only directly after a turn with calls, and only as far as it begins with results. Without a result
-nothing was run, and the turn stays text.
+Clients that prompt for calls as text store them as text: the assistant's turn has the calls, and the next user turn has
+the results. Both become blocks, paired by id if the text has ids, otherwise by name and order. Nothing else changes:
+user text is read only directly after a turn with calls, and only for results at its beginning. Without a result, no
+call was run, and the turn stays text.
 
 `auto` reads calls in any format. Their results are then read in a format in which the turn has exactly the same calls.
 """
@@ -34,7 +34,7 @@ from toolglot.textcalls.result_forms import ReadResult, read_results
 ENDLESS_RESULT = "the format has no mark for its end: if the user wrote something after it, that is now part of it"
 
 NATIVE_RESULTS: Final = None
-"""Used instead of a format for results that are native."""
+"""Used instead of a format for native results."""
 
 
 def native_history(request: Request, format_name: str, receipt: Receipt | None = None) -> Request:
@@ -69,7 +69,7 @@ class _HistoryReader:
         self._format = find_format(format_name)
         guessed = self._format.name == AUTO
         formats = READ_BY_AUTO if guessed else (self._format,)
-        # Of the possible result formats, the one that matched last is tried first: most conversations have only one.
+        # The result format that matched last is tried first, because most conversations have only one.
         self._candidates: tuple[Format | None, ...] = (NATIVE_RESULTS, *formats) if guessed else formats
         self._has_records = any(text_format.name == "deepchat" for text_format in formats)
         self._receipt = receipt
@@ -107,7 +107,7 @@ class _HistoryReader:
     def _answers(
         self, message: Message, calls: list[ToolCall], behind: tuple[Message, ...]
     ) -> tuple[_TurnResults, list[Message]]:
-        """Read the results of a message's calls from the messages after it, and return what is left of those."""
+        """Read the results of a message's calls from the messages after it, and return the rest of those messages."""
         for candidate in self._candidates:
             answers = _TurnResults(candidate.name if candidate else None, calls, self._called)
             rest = answers.read(behind)
@@ -117,7 +117,7 @@ class _HistoryReader:
         return _TurnResults(None, calls, self._called), list(behind)
 
     def _reads_the_same(self, candidate: Format, message: Message) -> bool:
-        """Tell whether the message has the same calls in this format as in the one that it was read in."""
+        """Return whether the message has the same calls in this format as in the one that it was read in."""
         if candidate is self._format:
             return True
         texts = [block.text for block in message.content if isinstance(block, Text)]
@@ -215,7 +215,7 @@ class _HistoryReader:
         return [*blocks, *_without_records(said)]
 
     def _new_id(self, given: str, name: str) -> str:
-        """Return the model's own id if it is new; else one that depends only on what comes before the call."""
+        """Return the model's own id if it is new, otherwise an id that depends only on the text before the call."""
         new, salt = given, 0
         while not new or new in self._seen:
             new = f"call_{digest(len(self._seen), name, salt)[:12]}"
@@ -231,7 +231,7 @@ def _with_auto_marks(text_format: Format) -> Format:
 
 
 def _tools_with_results(messages: tuple[Message, ...], format_names: Iterable[str]) -> list[str]:
-    """Return the tools that results in the history name: they existed, whether or not they are declared now. Formats
+    """Return the tools that results in the history name. They existed, even if they are not declared now. Formats
     whose openers are the tools' names could not be read without them."""
     return [
         read.name
@@ -268,14 +268,14 @@ class _TurnResults:
                 self._waiting.setdefault(key, deque()).append(call)
         self.results: dict[str, ToolResult] = {}
         self.endless = False
-        """The last result has paragraphs, and nothing says which of them still belong to it."""
+        """True if the last result has paragraphs, and it is unknown which of them belong to it."""
 
     def in_order(self) -> tuple[Block, ...]:
         """Return a result for each call, in call order."""
         return tuple(self.results.get(call.id) or _missing_result(call) for call in self._calls)
 
     def read(self, messages: tuple[Message, ...]) -> list[Message]:
-        """Remove results from the beginning of the messages; returns what is left of them."""
+        """Remove results from the beginning of the messages. Returns the rest of the messages."""
         for number, message in enumerate(messages):
             rest = self._read_message(message)
             if rest is not None:
@@ -286,7 +286,7 @@ class _TurnResults:
         return []
 
     def _read_message(self, message: Message) -> tuple[Block, ...] | None:
-        """Return the part of a message that is no result; None if all of it is."""
+        """Return the part of a message that is not a result; None if the whole message consists of results."""
         last: ToolCall | None = None  # the call that the previous block answered
         waits = False  # its text is in the next block
         for index, block in enumerate(message.content):
@@ -328,7 +328,7 @@ class _TurnResults:
         self.results[call.id] = replace(result, content=(*result.content, block))
 
     def _match(self, read: ReadResult) -> ToolCall | None:
-        """Return the call that a result belongs to: by id, by number, by name, else the first without a result."""
+        """Return the call that a result belongs to: by id, by number, by name, otherwise the first without a result."""
         ways = [("id", read.id), ("index", str(read.index)), ("name", read.name), *([] if read.name else [("any", "")])]
         for way in ways:
             queue = self._waiting.get(way)

@@ -19,7 +19,7 @@ SPACE = " \t\r\n"
 
 
 class JsonBody:
-    """Reads the arguments as they arrive. No arguments at all are an empty object."""
+    """Reads the arguments as they arrive. Missing arguments are an empty object."""
 
     __slots__ = ("_arguments", "_index", "_marks", "_opened", "_rest", "state")
 

@@ -1,4 +1,4 @@
-"""Strings that must be complete before anything is passed on: the keys and names of an envelope."""
+"""Read strings that must be complete before any output: the keys and names of an envelope."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FENCE = re.compile(r"```[a-zA-Z]{0,20}+[ \t]{0,20}+\r?\n?")
 
 
 class NeedMoreText(Exception):  # noqa: N818 - no error: more text is needed
-    """The end of the text may continue."""
+    """The text is incomplete and may continue."""
 
 
 class NotStrictJson(Exception):  # noqa: N818 - no error: what follows is read another way
-    """This is not strict JSON, or no call."""
+    """The text is not strict JSON, or not a call."""
 
 
 def skip_space(text: str, at: int, *, back: int | None = None) -> int:
@@ -44,7 +44,7 @@ def skip_fence_line(text: str, at: int) -> int:
 
 
 def read_string(text: str, at: int, *, back: int | None = None) -> tuple[str, int]:
-    """Return the string at `at`, and where it ends. If it is incomplete, reading resumes at `back` later."""
+    """Return the string at `at`, and its end. If it is incomplete, reading resumes at `back` later."""
     found = _STRING.match(text, at)
     if found is None:
         if text[at] == '"' and len(text) - at < MAX_STRING:

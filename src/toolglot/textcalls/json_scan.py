@@ -2,7 +2,7 @@
 
 It returns text as soon as it is certain. Text that may still be the position of an error is held back until the next
 token proves it right: a comma (it may be a trailing one), a closing quote (it may be an unescaped inner one), a key, a
-number, a literal. So what was passed on can be completed even if the rest has to be repaired. Line breaks and other
+number, a literal. So the emitted text can be completed even if the rest has to be repaired. Line breaks and other
 control characters inside strings are escaped; anything else that is not JSON is `bad`.
 """
 
@@ -22,12 +22,12 @@ MAX_SPACE: Final = 64
 """Maximum white space between two tokens that is passed on."""
 MIN_BULK: Final = 64
 MAX_BULK: Final = 16384
-"""Characters that are split into tokens at once."""
+"""Maximum characters that are split into tokens at once."""
 MAX_PARTS: Final = 1024
-"""Small pieces that are kept one by one: each takes more memory than its text."""
+"""Maximum small pieces to keep separately, because each takes more memory than its text."""
 CLOSER_PREFIX: Final = 4
 MAX_BREAK: Final = 1000
-"""White space in a string, from a line break on, after which a closing mark may follow."""
+"""Maximum white space in a string, from a line break on, after which a closing mark may follow."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+"'
@@ -35,8 +35,9 @@ _NUMBER = r"-?(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?(?:[eE][-+]?[0-9]{1,9}+)
 _GAP = r"[ \t\n\r]{0,64}+"
 _SCALAR_TOKEN = rf"(?:{_NUMBER}|true|false|null)"
 _TOKENS = rf"{_GAP}(?:[\[\]{{}},]|{_STRING}(?:{_GAP}:|(?={_GAP}[,\]}}]))|{_SCALAR_TOKEN}(?={_GAP}[,\]}}]))"
-"""One token with the white space before it, and a key with its colon. A string or a scalar counts only if what follows
-has arrived: it may be a key, or continue."""
+"""One token with the white space before it, and a key with its colon. A string or a scalar counts only if the next
+token has arrived, because it may be a key, or continue.
+"""
 _TOKEN = {raw: re.compile(_TOKENS % ("" if raw else r"\x00-\x1f")) for raw in (False, True)}
 _RUN_OF_TOKENS = {raw: re.compile(f"(?:{token.pattern}|(?!))*+") for raw, token in _TOKEN.items()}
 _ANY_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
@@ -63,7 +64,7 @@ key."""
 
 @lru_cache(maxsize=256)
 def _closer_prefix_pattern(closers: MarkSet) -> re.Pattern[str]:
-    """Match the first characters of closers: a quick check whether there may be one at all."""
+    """Match the first characters of closers: a quick check whether there may be one."""
     patterns = []
     for mark in closers.literals:
         first, *others = map(re.escape, mark[:CLOSER_PREFIX])
@@ -82,7 +83,7 @@ def _token_kinds(tokens: str) -> str:
 
 
 def _collapse_small_values(kinds: str) -> str:
-    """Replace each small value that is allowed where a string is by a string."""
+    """Replace each small value with a string, if a string is allowed in its place."""
     for _ in range(_ROUNDS):
         before = len(kinds)
         for value in _SMALL_VALUES:
@@ -172,7 +173,7 @@ class JsonScan:
         return at
 
     def finish(self) -> None:
-        """Nothing follows: a top-level number is complete."""
+        """End the input, which completes a top-level number."""
         if self._expected == VALUE and not self._stack and _WHOLE_SCALAR.fullmatch("".join(self._kept).strip()):
             self._release_with("")
             self.done = True
@@ -311,7 +312,7 @@ class JsonScan:
         return end - at
 
     def _end_value(self) -> None:
-        """A value has ended."""
+        """Handle the end of a value."""
         self._expected = NEXT
         if not self._stack:
             self._release_with("")
@@ -356,8 +357,7 @@ class JsonScan:
         return after, after > end
 
     def _lines(self, text: str, at: int) -> int:
-        """Return where raw lines of a string end that contain no closer and are followed by something other than white
-        space."""
+        """Return the end of raw lines of a string that contain no closer and are followed by text."""
         limit = min(at + MAX_BULK, len(text))
         closer = self._closer_at(text, at, limit)
         run = _RAW_RUN.match(text, at, limit if closer < 0 else closer)
@@ -368,7 +368,7 @@ class JsonScan:
         return at + len(text[at : end if end < limit else end - MIN_BULK].rstrip(_SPACES))
 
     def _closer_at(self, text: str, at: int, end: int) -> int:
-        """Return where a closer begins before `end`; -1 if nowhere."""
+        """Return the start of a closer before `end`; -1 if there is none."""
         found = self._closers.search(text, at, end + self._closers.longest) if self._closers is not None else None
         return found.start() if found else -1
 
@@ -385,8 +385,8 @@ class JsonScan:
         return min(closers.hold(text, at), end) if end == len(text) else end
 
     def _behind_break(self, closers: MarkSet, text: str, at: int) -> int:
-        """Return the position after the line break at `at` and the white space after it, if there is no closer; else
-        `at`."""
+        """Return the position after the line break at `at` and the white space after it, if there is no closer;
+        otherwise `at`."""
         space = _SPACE.match(text, at, at + MAX_BREAK)
         end = space.end() if space else at
         if end - at == MAX_BREAK:

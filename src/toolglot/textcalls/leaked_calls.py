@@ -41,8 +41,9 @@ class LeakedCallReader(Engine):
         return super().feed(text)
 
     def original_text(self, index: int, raw: str) -> str:
-        """Return all text from the beginning of a call on, as far as it has arrived. In a list of calls only the first
-        has its own beginning: for the others it is what was read of their arguments, or else the whole list."""
+        """Return all text from the beginning of a call on, as far as it has arrived. In a list of calls, only the first
+        has its own beginning. For the others, it is the part of their arguments that was read, or the whole list.
+        """
         heard = "".join(self._heard)
         if index not in self._opened and raw and raw in heard:
             return heard[heard.rfind(raw) :]

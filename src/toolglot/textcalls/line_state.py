@@ -37,8 +37,9 @@ class LineState:
         return self._opened > 0
 
     def on_mark(self) -> None:
-        """A mark that opens calls is inside backticks. Directly after them, what follows it is code too, up to their
-        end or to an empty line. A backtick elsewhere has no effect after the end of its line."""
+        """Handle a mark inside backticks. If it directly follows the backticks, the text after it is code too, up to
+        their end or an empty line. Other backticks have no effect after the end of their line.
+        """
         self._in_mark = self._in_mark or self._ticked
 
     def add(self, text: str) -> None:
@@ -79,8 +80,9 @@ class LineState:
             self._run = 0
 
     def _toggle_code(self, runs: list[int]) -> None:
-        """Runs of these numbers of backticks have ended: the first opens code, and the next one of the same length
-        closes it."""
+        """Handle runs of these numbers of backticks: the first opens code, and the next one of the same length closes
+        it.
+        """
         opened = self._opened
         for run in runs:
             if not opened:
@@ -104,7 +106,7 @@ class CodeFence:
     """The fence of an open code block; empty outside of one.
 
     A word after a fence (`json`) opens a block, inside another block too. That inner block ends before the outer one:
-    what it quotes stays quoted, and calls after both count again.
+    its content stays quoted, and calls after both count again.
     """
 
     __slots__ = ("_lengths", "_opening", "mark")
@@ -115,11 +117,11 @@ class CodeFence:
         self._opening = True  # on the line of the innermost fence
 
     def passed(self, text: str) -> None:
-        """Text inside the block was passed on."""
+        """Record that text inside the block was passed on."""
         self._opening = self._opening and "\n" not in text
 
     def read(self, fence: str, *, opens: bool, line_start: bool) -> bool:
-        """Read a fence inside the block. Return whether it closes the block. `opens`: a word follows it."""
+        """Read a fence inside the block. Returns whether it closes the block. `opens`: a word follows it."""
         # The line of a fence has no other backticks: with as many again it is inline code, not a block.
         within_line = self._opening and self.mark[0] == "`"
         if not (line_start or within_line) or len(fence) < self._lengths[-1]:

@@ -65,8 +65,9 @@ class MarkSet:
         return self._longest + 1
 
     def next(self, text: str, at: int, *, last: bool = False) -> tuple[int, str]:
-        """Return where the next mark is, and the mark. The mark is empty if more text may complete it or make it
-        longer, and at the end of a text without any. `last`: nothing follows."""
+        """Return the position of the next mark, and the mark. The mark is empty if more text may complete or extend it,
+        and at the end of a text without marks. `last`: the input ends here.
+        """
         found = self._pattern.search(text, at)
         if found is not None and (last or found.start() < len(text) - self._longest):
             return found.start(), found.group()
@@ -88,11 +89,13 @@ class MarkSet:
         return found.end() if found else at
 
     def begins(self, text: str, at: int) -> bool:
-        """Tell whether the text from `at` on is the beginning of a mark, so that more text may complete it."""
+        """Return whether the text from `at` on is the beginning of a mark, so that more text may complete it."""
         return len(text) - at <= self._longest and text[at:] in self._prefixes
 
     def hold(self, text: str, at: int) -> int:
-        """Return where the last part of the text begins that may become a mark; the length of the text if nowhere."""
+        """Return the start of the last part of the text that may become a mark; the length of the text if there is
+        none.
+        """
         length = len(text)
         for found in self._firsts.finditer(text, max(at, length - self._longest)):
             if text[found.start() :] in self._prefixes:
@@ -117,7 +120,7 @@ class TextUntil:
         self.size = 0
 
     def read(self, text: str, at: int) -> tuple[int, str]:
-        """Return where reading stopped, and the mark that was found there (it is not read); empty if none was."""
+        """Return the position, and the mark that was found there (it is not consumed); empty if none was found."""
         end, mark = self._marks.next(text, at)
         self.parts.append(text[at:end])
         self.size += end - at
@@ -129,19 +132,19 @@ class TextUntil:
 
 
 MAX_SPACE_AFTER_TAG: Final = 1000
-"""Characters after an end tag within which the end of the answer is awaited."""
+"""Maximum characters after an end tag to wait for the end of the answer."""
 _TAG = re.compile(r"</?[a-z]+>")
 
 
 def looks_like_tag(mark: str) -> bool:
-    """Tell whether the mark looks like a markup tag, which an answer may contain."""
+    """Return whether the mark looks like a markup tag, which an answer may contain."""
     return _TAG.fullmatch(mark) is not None
 
 
 def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool, last: bool) -> bool | None:
-    """Tell whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
+    """Return whether the mark at `at` is dropped. One that looks like a tag is dropped only at the beginning of the
     answer or, if it is an end tag, at its end. None: more text is needed. `said`: part of the answer came before;
-    `last`: nothing follows."""
+    `last`: the input ends here."""
     if not looks_like_tag(mark) or not said:
         return True
     if not mark.startswith("</"):
@@ -155,14 +158,14 @@ def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool
 
 
 MAX_EXTRA: Final = 3
-"""Number of surplus brackets that are skipped after a call."""
+"""Maximum number of surplus brackets that are skipped after a call."""
 
 MAX_SPACE_AFTER_CALL: Final = 1000
-"""White space after a call to wait through until something follows."""
+"""Maximum white space after a call before the next text."""
 
 
 class ClosingMarks:
-    """The closing marks of the last call. Those that were missing are dropped if they come later."""
+    """The closing marks of the last call. Missing ones are dropped if they arrive later."""
 
     __slots__ = ("_brackets", "_unclosed", "marks")
 
@@ -172,7 +175,7 @@ class ClosingMarks:
         self._brackets = 0
 
     def begin(self, call: CallSyntax | None, sections: tuple[str, ...]) -> None:
-        """The call has ended; `sections` are the marks that end a section of calls."""
+        """Start after a call; `sections` are the marks that end a section of calls."""
         closers = call.closers if call else ()
         self.marks = (*closers, *sections)
         self._unclosed = set(self.marks)
@@ -185,7 +188,7 @@ class ClosingMarks:
         self._unclosed.discard(mark)
 
     def takes_bracket(self, character: str) -> bool:
-        """Tell whether this is a surplus bracket."""
+        """Return whether this is a surplus bracket."""
         if not character or character not in "}]" or not self._brackets:
             return False
         self._brackets -= 1

@@ -1,6 +1,6 @@
 """The text format that a model was trained to write, by its name: rows of data and one function.
 
-Names come as servers report them: `qwen2.5-coder:7b` (Ollama), `Qwen/Qwen2.5-7B-Instruct` (vLLM),
+Names have the forms that servers report: `qwen2.5-coder:7b` (Ollama), `Qwen/Qwen2.5-7B-Instruct` (vLLM),
 `Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf` (llama.cpp), `qwen/qwen3-coder:free` (OpenRouter). They are compared in lower
 case, with `_` and blanks as `-`, and `3p1` (Fireworks) as `3.1`: first the part after the last `/`, then the whole
 name.
@@ -19,7 +19,7 @@ sign, while a JSON answer or a fenced example could be taken for a call, and a c
 one that is missed. Of the wrapped forms, `<tool_call>` is the one that most families have seen in training."""
 
 MAX_NAME = 512
-"""Characters of a name that are compared."""
+"""Maximum characters of a name that are compared."""
 
 
 class Family(Struct, frozen=True):

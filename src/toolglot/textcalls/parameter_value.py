@@ -53,7 +53,7 @@ class ParameterValue:
 
     @property
     def is_scalar(self) -> bool:
-        """Tell whether it cannot be text, so that no mark is a part of it."""
+        """Whether it cannot be text, so that it contains no mark."""
         return (
             self._typed is None
             and bool(allowed_types(self._schema))
@@ -62,7 +62,7 @@ class ParameterValue:
 
     @property
     def empty(self) -> bool:
-        """Tell whether nothing of the value has been read."""
+        """Whether nothing of the value has been read."""
         return not self._begun and not self._tail
 
     def add(self, text: str) -> None:
@@ -94,7 +94,7 @@ class ParameterValue:
         if text.startswith(("\n", "\r\n")):
             return text[text.index("\n") + 1 :]
         if self._parameter.spacing == "lines":
-            # A value on the line of its tag: then no line break at its end belongs to the markup.
+            # The value is on the line of its tag, so no line break at its end belongs to the markup.
             self._spacing = "exact"
         return text
 
@@ -115,7 +115,7 @@ class ParameterValue:
             self._parts.append(text)
 
     def close(self) -> None:
-        """The value is complete."""
+        """Complete the value."""
         if self._spacing == "exact":
             self._put(self._tail)
         elif self._begun and self._spacing == "lines" and self._tail == "\r":

@@ -14,7 +14,7 @@ from toolglot.textcalls.python_values import CONSTANTS, LiteralFrame, PythonValu
 from toolglot.textcalls.string_readers import LiteralError, escape_json
 
 MAX_NAME = 300
-"""Characters of a tool's name with the white space around it that are held back where a call may begin."""
+"""Maximum characters of a tool's name with the white space around it that are held back where a call may begin."""
 
 # Letters of many scripts need marks that \w does not include: any non-ASCII character may be part of a name.
 _NAME = re.compile(r"[\w\u0080-\U0010ffff][\w.\-/:\u0080-\U0010ffff]*")
@@ -74,8 +74,9 @@ class PythonBody(LiteralBody):
         return self._call(text, at)
 
     def _call(self, text: str, at: int) -> int:
-        """Read the comma before a call, its name and parenthesis, and what follows if the opener is a weak sign. They
-        stay unread until it is certain that this is a call."""
+        """Read the comma before a call, its name and parenthesis, and the next text if the opener is a weak sign. They
+        stay unread until this is certainly a call.
+        """
         comma = text[at] == "," and self._started
         begin = match_end(_SPACE, text, at + 1) if comma else at
         end = match_end(_NAME, text, begin)
@@ -186,7 +187,7 @@ def _properties(schema: object) -> list[str]:
 
 
 def _begins_arguments(text: str, at: int) -> bool | None:
-    """Tell whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon to tell."""
+    """Return whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon."""
     begin = match_end(_SPACE, text, at)
     end = match_end(_KEY, text, begin)
     sign = match_end(_SPACE, text, end)

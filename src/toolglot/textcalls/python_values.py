@@ -49,7 +49,7 @@ def format_unexpected(text: str) -> str:
 
 
 def is_json_number(word: str) -> bool:
-    """Tell whether this is a JSON number that a JSON reader can hold: integers have no limit."""
+    """Return whether this is a JSON number that a JSON reader can hold: integers have no limit."""
     found = JSON_NUMBER.fullmatch(word)
     return found is not None and (word.lstrip("-").isdecimal() or isfinite(float(word)))
 
@@ -211,7 +211,7 @@ class PythonValueReader:
         return at + len(mark)
 
     def _after_string(self, text: str, at: int) -> int:
-        """Adjacent strings are one string."""
+        """Continue after a string. Adjacent strings are one string."""
         prefix = _PREFIX.match(text, at)
         end = prefix.end() if prefix else at
         if end == len(text):
@@ -299,7 +299,7 @@ class PythonValueReader:
         return at + 1
 
     def _decide(self, frame: LiteralFrame, bracket: str) -> None:
-        """The parenthesis is now known to be a tuple or a group."""
+        """Decide whether the parenthesis is a tuple or a group."""
         self._held[frame.held] = bracket
         frame.held = -1
         self._unsure -= 1

@@ -49,7 +49,7 @@ _RECORDS: dict[str, Callable[..., ParsedEvent]] = {
     "end": CallEnd,
     "cut": CallCut,
 }
-"""The events that callers get. Readers outside of this package see no kind of event that was added later."""
+"""The events that callers get. Readers outside this package do not see kinds of events that were added later."""
 
 
 class Parser:

@@ -2,8 +2,8 @@
 message.
 
 Media are in that user message as well, after the results, and each result says which of them belong to it. An
-unreadable call is described in words: written as a call, it would be an example to follow. The same applies to one that
-the format cannot express, because it would be read as a different call.
+unreadable call is described in words, because a written call would be an example for the model. The same applies to a
+call that the format cannot express, because it would be read as a different call.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from toolglot.textcalls.unescape import DOT, MAX_LENGTH, Escapes
 from toolglot.wire import json
 
 UNREADABLE = "it cannot be read"
-ESCAPED = "what reads as a mark of the text format is escaped"
+ESCAPED = "marks of the text format are escaped"
 
 
 class TurnRenderer:
     """Renders the messages of one request, from the first to the last, because some formats number all calls. `tools`
-    are those that may be called: in some formats their names make a call. `escapes` records what was escaped."""
+    are those that may be called: in some formats their names make a call. `escapes` records the escaped marks."""
 
     def __init__(
         self, format_name: str, receipt: Receipt, tools: Sequence[Tool] = (), escapes: Escapes | None = None
@@ -86,7 +86,9 @@ class TurnRenderer:
         return Text(text=text, cache=_last_cache(calls))
 
     def _reason_for_words(self, block: Block) -> str | None:
-        """Return why a call must be described in words; empty if it can be written, None if the block is no call."""
+        """Return the reason why a call must be described in words; empty if it can be written, None if the block is not
+        a call.
+        """
         if not isinstance(block, ToolCall):
             return None
         given = block.kind != "function" or not block.arguments.strip() or json.object_of(block.arguments) is not None
@@ -114,7 +116,7 @@ class TurnRenderer:
             self._called += 1
 
     def _others(self, run: list[tuple[int, Message]]) -> list[Message]:
-        """Results first, in one user message with the user's text directly after them."""
+        """Return one user message with the results first and the user's text directly after them."""
         media: list[Block] = []
         results = self._results(run, media)
         rest = self._separate_marks((number, self._safe(message, number)) for number, message in _other_content(run))
@@ -236,8 +238,8 @@ class TurnRenderer:
         return apart
 
     def _would_form_mark(self, end: str, beginning: str) -> bool:
-        """Tell whether a mark would arise between two adjacent texts. Marks that either has by itself (the system
-        prompt may) do not count."""
+        """Return whether a mark would arise between two adjacent texts. Marks inside one of the texts (the system
+        prompt may have some) do not count."""
         alone, also_alone, joined = (
             escape_marks(self._format, text, self._tools, again=True) for text in (end, beginning, f"{end}{beginning}")
         )
@@ -300,7 +302,7 @@ def _can_join(before: Text | Thinking, block: Text | Thinking) -> bool:
 
 
 def _is_plain(block: Text | Thinking) -> bool:
-    """Tell whether a block is only text. Reasoning may be bound to a signature, even if its note does not show one."""
+    """Return whether a block is only text. Reasoning may be bound to a signature that its note does not show."""
     if isinstance(block, Thinking):
         return bool(block.text) and not any(fields.keys() - {"$field", "$twice"} for fields in block.native.values())
     return not block.citations and all(key.startswith("$") for fields in block.native.values() for key in fields)

@@ -1,4 +1,4 @@
-"""Calls from an envelope that is not strict JSON: repaired as a whole, or none."""
+"""Repair the calls of an envelope that is not strict JSON, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_WRAPPERS: Final = 3
 
 
 class RepairedCall(Struct, frozen=True):
-    """A call; with a `problem`, one that cannot be run. `note` says what was repaired."""
+    """A repaired call. If it has a `problem`, it cannot be run. `note` describes the repair."""
 
     name: str
     id: str
@@ -28,8 +28,9 @@ class RepairedCall(Struct, frozen=True):
 
 
 def emit_repaired_calls(sink: EventSink, raw: str, opened: OpenedCall, *, at_end: bool) -> bool:
-    """Emit the calls that the text of an envelope, or of a list of them, was meant to contain; False if none. `at_end`:
-    nothing follows it."""
+    """Emit the intended calls of the text of an envelope, or of a list of them; False if there are none. `at_end`: the
+    input ends here.
+    """
     calls = repair_calls(raw, opened, at_end=at_end)
     for call in calls:
         index = sink.start(call.name, call.id)
@@ -43,7 +44,7 @@ def emit_repaired_calls(sink: EventSink, raw: str, opened: OpenedCall, *, at_end
 
 
 def repair_calls(raw: str, opened: OpenedCall, *, at_end: bool = False) -> list[RepairedCall]:
-    """Return the calls that the text of an envelope, or of a list of them, was meant to contain."""
+    """Return the intended calls of the text of an envelope, or of a list of them."""
     try:
         document, how = repair_document_with_report(raw.strip().removesuffix("```"), opened.sink.work)
     except RepairError:

@@ -1,9 +1,9 @@
-"""The request pass for models that write calls as text: tools, tool choice, calls and results become prose.
+"""The request pass for models that write calls as text: tools, tool choice, calls and results become text.
 
 The placement of each part suits prompt caches, which need a prefix that does not change:
 
 - the tools follow the client's own text in the system prompt, and depend on the tools alone;
-- wishes for one turn only (a forced call, no call, an answer format) follow the last message;
+- instructions for one turn (a forced call, no call, an answer format) follow the last message;
 - calls and results stay in place, and depend on nothing after them.
 
 Everything that the user, a tool or the assistant wrote is escaped, so that none of it is read as a call or a result.
@@ -30,16 +30,17 @@ from toolglot.textcalls.render_turns import ESCAPED, TurnRenderer
 from toolglot.textcalls.unescape import Escapes
 
 NOT_ENFORCED = "nothing enforces it where calls are text; a line of text asks for it"
+ONLY_VENDOR = "only its vendor runs this tool; a model cannot call it in text"
 
 _EARLIER_PASSES = (ids.derive, history.repair, deferred.offer, names.shorten, custom.wrap)
 """Changes that the passes before this one have already made, unless they skip a dialect's own requests."""
 
 _NAME_RULES = {"python": r"[A-Za-z0-9_]+"}
-"""By kind of body, the characters of a tool's name, if they differ from what every API allows."""
+"""Characters of tool names by kind of body, if they differ from those that every API allows."""
 
 
 def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
-    """Return what a target supports when tools are text: any schema, long names, only functions."""
+    """Return the target's capabilities when tools are text: any schema, long names, only functions."""
     bodies = {call.body for call in find_format(format_name).calls}
     pattern = next((_NAME_RULES[body] for body in bodies if body in _NAME_RULES), r"[A-Za-z0-9_-]+")
     return change_capabilities(
@@ -57,7 +58,7 @@ def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
 
 def render(request: Request, context: Context) -> Request:
     """Return the request without tools, calls and results: all of them are written in the exchange's text format.
-    `context.text.tools` receives what the model may call, for the parser of its answer."""
+    `context.text.tools` gets the callable tools, for the parser of the answer."""
     text = context.text
     if text is None or text.calls is None:
         return request
@@ -140,7 +141,7 @@ def _split_prefill(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
 
 
 def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
-    """Tell whether the beginning of the answer ends inside its reasoning."""
+    """Return whether the beginning of the answer ends inside its reasoning."""
     text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
     return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 
@@ -161,13 +162,13 @@ def _function_tools(request: Request) -> list[Tool]:
 
 
 def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
-    """Return the tools to describe to the model, and note in the receipt what cannot be described."""
+    """Return the tools to describe to the model, and note tools that cannot be described in the receipt."""
     offered: list[Tool] = []
     for index, tool in enumerate(request.tools):
         where = f"tools[{index}]"
         if isinstance(tool, Opaque):
             kind = tool.value.get("type") if isinstance(tool.value, dict) else None
-            context.receipt.loss(where, str(kind or "tool"), "a tool of the upstream's own cannot be written as text")
+            context.receipt.loss(where, str(kind or "tool"), ONLY_VENDOR)
             continue
         if tool.strict:
             context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "nothing enforces a schema on text")
@@ -178,7 +179,7 @@ def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
 
 
 def _last_breakpoint(tools: Sequence[Tool]) -> Cache | None:
-    """Return the last cache breakpoint on a tool, which now follows all of them."""
+    """Return the last cache breakpoint on a tool, which now applies after all tools."""
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
 
 

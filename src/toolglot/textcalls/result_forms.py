@@ -1,8 +1,7 @@
 """Read results that are text in a user's turn.
 
-A format's own form is derived from the template that writes it; the table adds the forms that other clients of the
-format write. Results are read from the beginning of a text, as long as one follows the other: what comes after them is
-the user's.
+A format's own form is derived from the template that writes it; the table adds the forms of other clients. Consecutive
+results are read from the beginning of a text. The text after them is the user's.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 
 
 class ResultForm(Struct, frozen=True):
-    """One way to write a result: what precedes its text, and the mark after it (none: it extends to the next).
-    `quoted`: the text is a JSON string. `tail` is what follows the text."""
+    """One way to write a result: the text before it, and the mark after it (without one, it extends to the next
+    result). `quoted`: the text is a JSON string. `tail` is the text after it.
+    """
 
     head: re.Pattern[str]
     mark: str = ""
@@ -44,9 +44,10 @@ class ResultForm(Struct, frozen=True):
 
 
 class ResultSyntax(Struct, frozen=True):
-    """How to read a format's results: the forms of one, and the wrapping around all of them, which ends with `end`.
-    `wrapped`: a form is only a JSON string, which any text may begin with, so only the wrapping identifies it as a
-    result."""
+    """The syntax of a format's results: the forms of one result, and the wrapper around all of them, which ends with
+    `end`. `wrapped`: a form is only a JSON string, and any text may begin with one, so only the wrapper identifies a
+    result.
+    """
 
     forms: tuple[ResultForm, ...]
     before: re.Pattern[str]
@@ -56,9 +57,10 @@ class ResultSyntax(Struct, frozen=True):
 
 
 class ReadResult(Struct, frozen=True):
-    """A parsed result. `index` counts calls over the conversation, -1 if unknown; `start` is where the result begins in
+    """A parsed result. `index` counts calls over the conversation, -1 if unknown; `start` is the start of the result in
     the text. `endless`: it extends to the end of the text because its form has no end mark, so it may include a user's
-    words."""
+    words.
+    """
 
     text: str
     name: str = ""
@@ -91,7 +93,7 @@ _OTHER_FORMS: Final[dict[str, tuple[ResultForm, ...]]] = {
     "anthropic_xml": _legacy_forms(),
     "anthropic_legacy": _legacy_forms(),
     "muse_glimmer": _legacy_forms("atem:"),
-    # Cline and its derivatives say what the call was about: [read_file for 'src/app.py'] Result:
+    # Cline and its derivatives include the subject of the call: [read_file for 'src/app.py'] Result:
     "cline_xml": (_make_form(r"\[(?P<name>[\w.-]{1,200})(?: [^\n]{0,2000})?\] Result:[ \t]*\n?"),),
     "qwen3_coder": (_make_form(r"EXECUTION RESULT of \[(?P<name>[\w.-]{1,200})\]:\n?"),),
 }
@@ -100,7 +102,7 @@ _ERROR_BEGINNINGS: Final = {"cline_xml": "[ERROR] "}
 
 @lru_cache(maxsize=64)
 def result_syntax(format_name: str) -> ResultSyntax:
-    """Return how to read the results of a format."""
+    """Return the syntax of a format's results."""
     prompt = find_prompt(format_name)
     results = prompt.results
     own = [_form_of_template(results.error, is_error=True)] if results.error else []
@@ -115,7 +117,7 @@ def result_syntax(format_name: str) -> ResultSyntax:
 
 
 def _form_of_template(template: str, *, is_error: bool) -> ResultForm:
-    """Return the form that a template writes."""
+    """Return the result form of a template."""
     place = re.search(r"\$(json_)?text\b", template)
     assert place is not None
     head, tail = template[: place.start()], template[place.end() :]
@@ -130,7 +132,7 @@ def _form_of_template(template: str, *, is_error: bool) -> ResultForm:
 
 
 def _template_pattern(template: str) -> str:
-    """Convert a template to a regular expression for what it writes; line breaks may be missing."""
+    """Convert a template to a regular expression for its output; line breaks may be missing."""
     parts: list[str] = []
     seen: set[str] = set()
     at = 0
@@ -186,7 +188,7 @@ _SPACE = re.compile(r"\s*,?\s*")
 
 
 def _next_result(reading: ResultSyntax, text: str, at: int) -> tuple[ResultForm, re.Match[str], str, int] | None:
-    """Return the result that begins here, after white space: its form, its head, its text, and where it ends."""
+    """Return the result that begins here, after white space: its form, its head, its text, and its end."""
     space = _SPACE.match(text, at)
     start = space.end() if space else at
     for form in reading.forms:
@@ -212,8 +214,7 @@ def _read_quoted(form: ResultForm, text: str, at: int) -> tuple[str, int] | None
 
 
 def _read_raw(form: ResultForm, reading: ResultSyntax, text: str, at: int) -> tuple[str, int] | None:
-    """Read text up to the mark after it, or else to the next head at the beginning of a line or the end of all
-    results."""
+    """Read text up to its end mark, or to the next head at the beginning of a line, or to the end of all results."""
     if form.mark:
         place = text.find(form.mark, at)
         if place < 0 or form.tail is None:

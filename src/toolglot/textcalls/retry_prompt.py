@@ -14,7 +14,7 @@ from toolglot.textcalls.prompts.render import results_text
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 
 MAX_RAW_CHARS: Final = 120
-"""Characters of a model's raw text in a receipt or an error, which end up in headers and logs."""
+"""Maximum characters of a model's raw text in a receipt or an error, which end up in headers and logs."""
 
 BadKind = Literal[
     "wrong",  # readable: an unknown tool, or invalid arguments
@@ -24,7 +24,7 @@ BadKind = Literal[
 
 
 class BadCall(Struct, frozen=True):
-    """Index and tool of the call, what is wrong with it, and what the model wrote of its arguments."""
+    """A call that cannot be run: its index and tool, its problem, and the model's text of its arguments."""
 
     index: int
     name: str
@@ -70,7 +70,7 @@ NOT_RUN = "This call was not run, because another call of the same answer was wr
 
 
 class AttemptedCall(Struct, frozen=True):
-    """A call that a model wrote, and what is wrong with it; empty if nothing is."""
+    """A model's call, and its problem; empty if it has none."""
 
     call: ToolCall
     problem: str = ""

@@ -1,4 +1,4 @@
-"""Queries on JSON Schemas, as far as parsing tool calls needs them.
+"""Queries on JSON Schemas for parsing tool calls.
 
 A schema node alone cannot resolve `$ref`: `Located` keeps the document with it.
 """
@@ -99,8 +99,8 @@ def _follow_pointer(root: Any, reference: str) -> Any:
 
 
 def alternatives(schema: Any) -> list[Located]:
-    """Return the nodes; the value must match one of them: the branches of anyOf and oneOf, flattened; else the node
-    alone."""
+    """Return the nodes; the value must match one of them: the branches of anyOf and oneOf, flattened; otherwise the
+    node alone."""
     found: list[Located] = []
     waiting = [resolve_ref(schema)]
     if not _choices(waiting[0].node):
@@ -186,7 +186,9 @@ def _node_types(node: Any) -> tuple[str, ...]:
 
 
 def _type_alias(name: str) -> str:
-    """`VARCHAR(20)`, `list[int]`, `Optional` and the like: the first word determines the type, or nothing does."""
+    """`VARCHAR(20)`, `list[int]`, `Optional` and the like: the first word determines the type; otherwise the type is
+    unknown.
+    """
     return TYPE_ALIASES.get(re.split(r"[^a-z0-9]", name.strip().lower(), maxsplit=1)[0], "")
 
 

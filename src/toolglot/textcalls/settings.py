@@ -9,16 +9,16 @@ from msgspec import Struct
 from toolglot.wire.sdk_objects import describe_type
 
 BAD_TOOL_CALL: Final = "bad_tool_call"
-"""Error code that says what is wrong with a call: the model's mistake, not a server's. It causes no retry or fallback
+"""Error code for a call that cannot be run: the model's mistake, not a server's. It causes no retry or fallback
 unless the configuration says so."""
 
 BadCalls = Literal["pass", "ask", "fail"]
 """How to handle a call that cannot be run (unknown tool, missing or wrong arguments, unreadable JSON):
 
 - `pass`: it goes to the client unchanged, which answers it with an error like any bad call. An unreadable call cannot
-  be answered: a stream ends with an error that quotes what is wrong, a whole answer shows it as text;
-- `ask`: the model gets a description of the error and is asked once more. Of the first attempt the client
-  sees only what came before its first call. A second bad attempt is passed;
+  be answered: a stream ends with an error that describes the problem, a whole answer shows it as text;
+- `ask`: the model gets a description of the error and is asked once more. The client sees only the part of the first
+  attempt before its first call. A second bad attempt is passed;
 - `fail`: the answer ends with an error.
 """
 
@@ -38,7 +38,7 @@ class TextCalls(Struct, frozen=True, kw_only=True):
 
 
 def to_text_calls(value: TextCalls | str | None) -> TextCalls | None:
-    """The settings that a caller of the library means: a format's name alone is enough.
+    """Convert a library caller's argument to settings; the name of a format is enough.
 
     Raises:
         TypeError: it is neither settings nor a name.

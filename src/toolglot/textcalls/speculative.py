@@ -1,8 +1,8 @@
 """Speculatively parse calls inside reasoning.
 
 They are run only if nothing but calls follows up to the end of the answer: then the model forgot to close its
-reasoning. Otherwise it was thinking about them, and all of it is reasoning. So they are parsed separately until that is
-known.
+reasoning. Otherwise, the model was only thinking about them, and the whole text is reasoning. So they are parsed
+separately until this is known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from toolglot.textcalls.marks import MarkSet, mark_set
 MAX_SIZE: Final = 1024 * 1024
 """Longer text is not buffered: it is reasoning."""
 FIRST_READ: Final = 64
-"""Characters to read first; each further read doubles the total. Text that is no call early on must not cost the
-rest."""
+"""Characters to read first; each further read doubles the total. So text that is recognized early as no call does not
+cost a full read.
+"""
 MAX_REREAD: Final = 2
 """Total number of times that text is read again before calls in reasoning are no longer tried."""
 
@@ -48,8 +49,9 @@ class SpeculativeReader:
         self._size = 0
 
     def feed(self, text: str, at: int, *, last: bool) -> tuple[int, int | None]:
-        """Read from `at`. Returns where reading stopped, and the offset of the first thing that is not a call, if any.
-        `last`: nothing follows."""
+        """Read from `at`. Returns the position, and the offset of the first content that is not a call, if any. `last`:
+        the input ends here.
+        """
         while at < len(text):
             step = min(len(text), at + max(FIRST_READ, self._size))
             end = self._ends.search(text, at, step + self._ends.longest - 1)
@@ -72,7 +74,7 @@ class SpeculativeReader:
         self._events += self._reader.feed(text)
 
     def finish(self, *, cut: bool) -> Sequence[CallEvent] | None:
-        """Return the events if there were only complete calls. `cut`: more was to follow, so this is unknown."""
+        """Return the events if there were only complete calls. `cut`: the text was truncated, so this is unknown."""
         events = [*self._events, *self._reader.finish()]
         whole = self._reader.strayed is None and not any(event[0] in ("cut", "text") for event in events)
         return events if whole and not cut else None
@@ -87,7 +89,7 @@ class SpeculativeReader:
 
 
 class Speculation:
-    """The current speculation, and where the next may begin."""
+    """The current speculation, and the earliest start of the next."""
 
     __slots__ = ("_ends", "_next", "_reread", "_steps", "open")
 
@@ -102,12 +104,12 @@ class Speculation:
         return offset >= self._next and self._reread <= MAX_REREAD * offset + 65536
 
     def begin(self, reader: CallReader, start: int, steps: int) -> None:
-        """`steps` is the number of steps of the answer so far."""
+        """Begin the speculation. `steps` is the number of steps of the answer so far."""
         self.open = SpeculativeReader(reader, start, self._ends)
         self._steps = steps + FAILED_ATTEMPT_STEPS
 
     def close(self, strayed: int) -> int:
-        """End the speculation. Text up to `strayed` is not tried again; its opener itself may be no call.
+        """End the speculation. Text up to `strayed` is not tried again; its opener may not be a call.
 
         Returns the steps of the answer before the speculation. How far it read depends on how the text is split, so its
         own steps must not count.

@@ -1,4 +1,4 @@
-r"""Read strings of literals as their text arrives, and pass them on decoded, in pieces.
+r"""Read strings of literals as their text arrives, and emit them decoded, in pieces.
 
 A reader leaves text unread only if it cannot interpret it yet: an incomplete escape or end mark. Runs of characters and
 complete escapes are read and decoded at once; the rest is handled one by one.
@@ -22,7 +22,7 @@ MAX_WORD = 1000
 """Maximum characters of a number, a name or a key."""
 
 MAX_RUN: Final = 16384
-"""Characters that are decoded at once."""
+"""Maximum characters that are decoded at once."""
 
 TakeText: TypeAlias = Callable[[str], None]
 ReadEscape: TypeAlias = Callable[[str, int], tuple[str, int] | None]
@@ -33,7 +33,7 @@ escape_json: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class LiteralError(ValueError):
-    """There is not a literal at `at`."""
+    """The text has no valid literal at `at`."""
 
     def __init__(self, why: str, at: int) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ class StringReader(Protocol):
 
 class EscapeRules(Struct, frozen=True):
     """How a kind of string escapes characters. `whole` is a regular expression for a complete escape after a backslash;
-    `read` reads any escape, or reports what is wrong with it; `decode` decodes what `whole` matched."""
+    `read` reads any escape, or reports its error; `decode` decodes what `whole` matched."""
 
     whole: str
     read: ReadEscape
@@ -201,7 +201,7 @@ def _named_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _line_continuation(text: str, at: int) -> tuple[str, int] | None:
-    """A line that continues on the next one."""
+    """Read a line continuation, which is an escaped line break."""
     if len(text) < at + 3:
         return None
     return "", at + 3 if text.startswith("\n", at + 2) else at + 2
@@ -228,7 +228,7 @@ def _python_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _raw_escape(text: str, at: int) -> tuple[str, int] | None:
-    """In a raw string a backslash is literal text, and so is the quote after it."""
+    """Read a backslash in a raw string. It is literal text, and so is the quote after it."""
     return (text[at : at + 2], at + 2) if len(text) > at + 1 else None
 
 

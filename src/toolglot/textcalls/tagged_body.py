@@ -1,7 +1,7 @@
 """A body of kind `tagged`: one tag per parameter, its value as raw text, its type from the schema.
 
-Strings are passed on while they are being written; everything else when its closing tag is read. A closing tag counts
-only if what follows can follow it (another parameter, the end of the call, the end of the text), so a value may contain
+Strings are passed on while they are written, other values when their closing tag is read. A closing tag counts only if
+a valid continuation follows it (another parameter, the end of the call, the end of the text), so a value may contain
 its own closing tag.
 """
 
@@ -22,7 +22,7 @@ from toolglot.textcalls.parameter_value import ParameterValue
 from toolglot.textcalls.schemas import known_keys, value_schema
 
 MAX_SPACE: Final = 1000
-"""White space after a closing tag to wait through until something follows."""
+"""Maximum white space after a closing tag before the next text."""
 CDATA: Final = "<![CDATA["
 _SPACE = re.compile(r"[ \t\r\n]*+")
 
@@ -110,7 +110,7 @@ class TaggedBody:
         return len(text)
 
     def _has_all_required(self) -> bool:
-        """If a stop string removed the end of the call, the given parameters must be sufficient."""
+        """Return whether all required parameters are present, if a stop string removed the end of the call."""
         return not lacks_required(self._schema, self._given) and (bool(self._given) or has_no_parameters(self._schema))
 
     def _finish_call(self, *, cut: bool, whole: bool) -> None:
@@ -120,10 +120,10 @@ class TaggedBody:
             self._end()
 
     def _finish_value(self, text: str, at: int, value: ParameterValue, *, cut: bool) -> int:
-        """The text ended inside a value, or directly after its closing tag."""
+        """Finish a value if the text ended inside it or directly after its closing tag."""
         rest = text[at:]
         if mark_set(self._call_ends).match(rest, 0) and self._closed_call(rest, 0) == "wait":
-            # The closing tag of the last parameter is missing, that of the call is not.
+            # The closing tag of the last parameter is missing, but the call's is present.
             self._close_value(value)
             self._finish_call(cut=cut, whole=self._has_all_required())
             return len(text)
@@ -143,7 +143,7 @@ class TaggedBody:
     # ── between parameters ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _between(self, text: str, at: int) -> int:
-        """Read what is between two parameters; ~at if more text is needed."""
+        """Read the text between two parameters. Returns `~at` if more text is needed."""
         at = _skip_space(text, at)
         if at == len(text):
             return ~at
@@ -185,7 +185,7 @@ class TaggedBody:
         return at
 
     def _junk(self, text: str, at: int) -> int:
-        """Handle text that belongs to no parameter: before the first one this is no call, later it is skipped."""
+        """Handle text outside parameters. Before the first one, it rules out a call; later, it is skipped."""
         if not self._given:
             self.state = "refused"
             return at
@@ -225,7 +225,7 @@ class TaggedBody:
     # ── inside a value ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_value(self, text: str, at: int, value: ParameterValue) -> int:
-        """Read on inside a value; ~at if more text is needed."""
+        """Continue inside a value. Returns `~at` if more text is needed."""
         if self._parameter.cdata and value.empty and not self._value_ends[0].startswith("]]>"):
             if CDATA.startswith(text[at : at + len(CDATA)]) and len(text) - at < len(CDATA):
                 return ~at
@@ -258,7 +258,7 @@ class TaggedBody:
         return tuple(f"\n{opener}" for opener in self._parameter.header.openers) if self._parameter.implied else ()
 
     def _ends_here(self, text: str, at: int, mark: str) -> HeaderVerdict:
-        """Tell whether the mark at `at` ends the value: what follows must be able to follow it."""
+        """Return whether the mark at `at` ends the value, which depends on the text after it."""
         if mark in self._call_ends and mark not in self._value_ends:
             return self._closed_call(text, at)
         if mark not in self._value_ends:
@@ -285,7 +285,7 @@ class TaggedBody:
         return key in (known_keys(self._schema) or ()) and key not in self._given
 
     def _closed_call(self, text: str, at: int) -> HeaderVerdict:
-        """Tell whether the call's closer at `at` also ends the value, whose own closer is missing: another call must
+        """Return whether the call's closer at `at` also ends the value, whose own closer is missing: another call must
         follow, or only closers up to the end of the text (`wait`), if the value is text."""
         if self._value is not None and self._value.is_scalar:
             return HeaderMatch({}, at)
@@ -315,7 +315,7 @@ class TaggedBody:
             self._wrong = self._wrong or "a value that may have ended earlier contains another call"
 
     def _keep_from_opener(self, piece: str) -> None:
-        """Keep the value's text from the first mark of a call on. Most values have none, and nothing is kept."""
+        """Keep the value's text from the first mark of a call on. Most values have none, so nothing is kept."""
         if self._from_opener is not None:
             self._from_opener.write(piece)
             return
@@ -327,8 +327,8 @@ class TaggedBody:
         self._before_opener = text[max(len(text) - openers.longest, 0) :]
 
     def _holds_another_call(self, text: str, *, with_parameter: bool = False) -> bool:
-        """Tell whether a text contains the header of a call of a declared tool, optionally with a parameter's header
-        after it: the closers between the two calls may be broken so that none is left."""
+        """Return whether a text contains the header of a call of a declared tool, possibly with a parameter's header
+        after it. All closers between the two calls may be broken."""
         header = self._opened.call.header
         openers, at = mark_set(header.openers), 0
         while (found := openers.search(text, at)) is not None:
@@ -342,7 +342,7 @@ class TaggedBody:
         return False
 
     def _holds_foreign_parameter(self, text: str) -> bool:
-        """Tell whether a text contains the header of a parameter that another tool has and this one does not: the
+        """Return whether a text contains the header of a parameter that another tool has and this one does not: the
         header of its call may be broken."""
         own = known_keys(self._schema)
         if not text or not own:

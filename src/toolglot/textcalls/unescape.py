@@ -5,8 +5,9 @@ copies the dot, and a client would find it in its files. So a request's `Escapes
 `Unescaper` removes the dots from an answer's text, reasoning and arguments. It runs after the parser, so that a
 restored mark can no longer open a call.
 
-A dot is ours if the broken mark surrounds it: the mark's first character before the dot, and the rest of it after the
-dot. Text is held back only from a dot on, and only until the rest of the mark has arrived or can no longer arrive.
+A dot was inserted by toolglot if the broken mark surrounds it: the mark's first character before the dot, and the rest
+of it after the dot. Text is held back only from a dot on, and only until the rest of the mark has arrived or can no
+longer arrive.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Unescaper:
         self._before = ""  # the character before what is held back, or before what comes next
 
     def feed(self, text: str) -> str:
-        """Return what can be passed on now."""
+        """Return the text that can be passed on now."""
         data, self._held = self._held + text, ""
         if DOT not in data and not (self._is_json and "\\" in data):
             self._before = data[-1:] or self._before
@@ -101,18 +102,18 @@ class Unescaper:
         return "".join(parts)
 
     def finish(self) -> str:
-        """Return what was held back: nothing follows."""
+        """Return the held-back text at the end of the input."""
         held, self._held = self._held, ""
         return held
 
     def _hold(self, data: str, parts: list[str], at: int, start: int, end: int, last: str) -> str:
-        """Hold back what begins at `start`. Up to `end` the characters are known; `last` is the last one."""
+        """Hold back the text that begins at `start`. Up to `end` the characters are known; `last` is the last one."""
         self._before = last if end == start else data[start - 1]
         self._held = data[start:]
         return "".join((*parts, data[at:start]))
 
     def _is_ours(self, first: str, data: str, at: int) -> bool | None:
-        """Tell whether dots that end at `at` are inside a broken mark. None: only what follows can tell."""
+        """Return whether dots that end at `at` are inside a broken mark; None if more text is needed."""
         rests = self._escapes.rests(first)
         if not rests:
             return False

@@ -125,12 +125,12 @@ def vocabulary_of(text_format: Format, names: tuple[str, ...], ends_at: tuple[st
 
 
 def is_word(mark: str) -> bool:
-    """Tell whether a mark is an ordinary word, so that it counts only at the beginning of a line."""
+    """Return whether a mark is an ordinary word, so that it counts only at the beginning of a line."""
     return mark[:1].isalnum()
 
 
 def _is_sure(meaning: MarkMeaning, *, line_start: bool) -> bool:
-    """Tell whether it would have opened a call here, or a section of calls, and nothing else."""
+    """Return whether it would have opened a call here, or a section of calls, and nothing else."""
     call = meaning.call
     if call is None:
         return meaning.kind == "section"

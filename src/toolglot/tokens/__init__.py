@@ -1,7 +1,7 @@
 """Estimate offline how many tokens a request has: for upstreams that do not count, or cannot be asked.
 
 Everything that a model reads is counted: system text, messages, tool definitions, calls and their results, images,
-documents, sound and reasoning, and what APIs wrap around each. docs/token-counting.md describes the accuracy.
+documents, sound and reasoning, and the text that APIs add around each. docs/token-counting.md describes the accuracy.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 REPLY_TOKENS = 3
-"""Makes the model begin its answer."""
+"""The prompt for the model's answer."""
 MESSAGE_TOKENS = 4
 """The role of a message, its beginning and its end."""
 TOOLS_TOKENS = 100
-"""Instructions for calling tools: what chat templates and APIs add once if there is any tool."""
+"""Instructions for calling tools, which chat templates and APIs add once if there are tools."""
 TOOL_TOKENS = 8
 CALL_TOKENS = 8
 RESULT_TOKENS = 8
@@ -49,12 +49,12 @@ a token."""
 def estimate(
     request: Request, *, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = tokens_by_area
 ) -> int:
-    """About how many input tokens this request has.
+    """Estimate the number of input tokens of this request.
 
     Args:
         request: of any dialect.
-        counter: counts the tokens of a text, when there is a better way than `count_text`.
-        image_tokens: what an image costs at the upstream (`Dialect.request.image_tokens`).
+        counter: counts the tokens of a text, to replace `count_text`. image_tokens: the cost of an image at the
+        upstream (`Dialect.request.image_tokens`).
     """
     counted = TokenEstimate(counter, image_tokens)
     total = REPLY_TOKENS + sum(counted.message(message) for message in request.messages)

@@ -1,8 +1,8 @@
 """Estimate the cost of media: image sizes from the first bytes of their base64 text, and the vendors' published
 formulas.
 
-Nothing is fetched and no image is decoded. If something is unknown, such as the size of an image behind a URL, a
-typical size is assumed.
+Nothing is fetched and no image is decoded. If a value is unknown (the size of an image at a URL, for example), a
+typical one is assumed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tokens_by_tiles(width: int, height: int, detail: str | None = None) -> int:
 
 
 def tokens_by_crops(width: int, height: int, detail: str | None = None) -> int:
-    """Gemini: 258 for a small image, else per crop, whose side is two thirds of the shorter one, 256 to 768."""
+    """Gemini: 258 for a small image, otherwise per crop, whose side is two thirds of the shorter one, 256 to 768."""
     if width <= 384 and height <= 384:
         return 258
     side = max(256.0, min(768.0, min(width, height) / 1.5))

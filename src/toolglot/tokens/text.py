@@ -1,4 +1,4 @@
-"""Estimate how many tokens a text has, without a vocabulary.
+"""Estimate the number of tokens of a text without a vocabulary.
 
 Every character becomes one byte for its class: a lower case letter, a capital, a digit, a space, a newline, three kinds
 of punctuation, a script. Byte-pair tokenizers split where classes change and within long runs, so the weighted counts
@@ -53,7 +53,7 @@ def _table(classes: Mapping[str, Iterable[int]]) -> bytes:
     return bytes(table)
 
 
-# In the first table a letter of any alphabet is a lower case letter; the second distinguishes the alphabets.
+# In the first table, a letter of any alphabet counts as lower case. The second table distinguishes the alphabets.
 _CLASSES = _table(_SCRIPTS | {"l": [*_ASCII["l"], *(byte for name in _ALPHABETS for byte in _SCRIPTS[name])]} | _REST)
 _ALPHABET_CLASSES = _table(_ASCII | _SCRIPTS)
 
@@ -78,7 +78,7 @@ _ALPHABET_WEIGHTS = {
     b"la": 1.02, b"ggg": 0.68, b"mmmm": 0.81, b"hhhh": 0.58, b"r": 0.07, b"i": 0.06, b"k" * 6: 1.02,
     b"Sc": 0.48, b"Sh": 0.62, b"Sr": 0.35,
 }  # fmt: skip
-# Scripts that share their first byte with others need a second look at the bytes.
+# Scripts that share their first byte with others need a check of further bytes.
 _BYTE_WEIGHTS = {
     **dict.fromkeys((b"\xc4", b"\xc5"), 0.52),  # Latin of central Europe
     **dict.fromkeys((b"\xe0\xa4", b"\xe0\xa5"), 0.07),  # Devanagari
@@ -93,7 +93,7 @@ _SAMPLES = 128
 
 
 def count_text(text: str) -> int:
-    """Return about how many tokens this text has."""
+    """Return the estimated number of tokens of this text."""
     if not text:
         return 0
     if len(text) <= SAMPLED_CHARACTERS:
@@ -120,6 +120,6 @@ def _weighted_count(data: bytes, weights: Mapping[bytes, float]) -> float:
 
 
 def _digit_groups(classes: bytes) -> int:
-    """Tokens contain up to three digits."""
+    """Count groups of digits. Tokens contain up to three digits."""
     grouped = classes.replace(b"DDD", b"3")
     return grouped.count(b"3") + grouped.count(b"D") - grouped.count(b"DD")

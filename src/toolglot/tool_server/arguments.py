@@ -16,9 +16,9 @@ from toolglot.errors import ToolglotError
 from toolglot.tools.mcp import NAME as MCP
 
 MAX_DOCUMENT = 8 * 1024 * 1024
-"""Bytes of a document, in either direction."""
+"""Maximum bytes of a document, in either direction."""
 MAX_NAME = 512
-"""Characters of a name: of a dialect, a model, a format."""
+"""Maximum characters of a name: of a dialect, a model, a format."""
 
 Kind = Literal["request", "response", "stream", "tools", "messages"]
 
@@ -48,7 +48,7 @@ class Translate(Struct, forbid_unknown_fields=True, kw_only=True):
     kind: Annotated[
         Kind,
         Meta(
-            description="What the document is. `request`: the body of a request to a model's API. `response`: the "
+            description="Kind of the document. `request`: the body of a request to a model's API. `response`: the "
             "body of its answer. `stream`: the text of a streamed answer (server-sent events). `tools`: an array of "
             "tool definitions. `messages`: an array of messages (`input` items, `contents`)."
         ),
@@ -60,7 +60,7 @@ class Translate(Struct, forbid_unknown_fields=True, kw_only=True):
     model: Annotated[
         Name,
         Meta(
-            description="The model's name in the result (request, tools, messages). Needed where the document does "
+            description="The model's name in the result (request, tools, messages). Required if the document does "
             "not name one: gemini has it in the URL."
         ),
     ] = ""
@@ -76,7 +76,7 @@ class Translate(Struct, forbid_unknown_fields=True, kw_only=True):
 
 class LintStream(Struct, forbid_unknown_fields=True, kw_only=True):
     dialect: Annotated[Name, Meta(description="The dialect whose rules the stream must keep.", extra_json_schema=_ONE)]
-    recording: Annotated[str, Meta(description="The whole stream as it came over the wire: server-sent events.")]
+    recording: Annotated[str, Meta(description="The whole stream as received: server-sent events.")]
 
 
 class CountTokens(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -117,7 +117,7 @@ class TranslateReceiptLine(Struct):
 class TranslateResult(Struct, omit_defaults=True):
     document: Annotated[Any, Meta(description="The translated JSON document; a stream, or prose, is a string.")]
     receipt: Annotated[
-        list[TranslateReceiptLine], Meta(description="What could not be carried over exactly. Empty: everything was.")
+        list[TranslateReceiptLine], Meta(description="Losses and changes; empty if the translation is exact.")
     ]
     path: Annotated[str, Meta(description="Of a request: where it is posted, below the API's base URL.")] = ""
     cut_off: Annotated[str, Meta(description="What is missing of this result because it was too long.")] = ""

@@ -29,19 +29,19 @@ NAME = "ask_model"
 CLIENT = DEFAULT
 """The client dialect of the exchanges; it adds nothing of its own to plain text."""
 MAX_CONCURRENT = 8
-"""Concurrent questions; others wait, within their own time limit."""
+"""Maximum concurrent questions; others wait, within their own time limit."""
 MAX_ANSWER = 1_000_000
-"""Characters of an answer."""
+"""Maximum characters of an answer."""
 PROGRESS_INTERVAL = 0.5
 """Seconds between two progress reports."""
 MAX_NAMES = 50
-"""Models that the tool's description names."""
+"""Maximum models that the tool's description names."""
 
 Progress = Callable[[float, str], Awaitable[None]]
 
 
 class ModelAsker:
-    """Questions to the models of one gateway. `observe` is called with each when it ends."""
+    """Sends questions to the models of one gateway. `observe` is called at the end of each."""
 
     def __init__(
         self, gateway: Gateway, timeout: float, observe: Callable[[RequestRecord], None] = lambda record: None
@@ -91,7 +91,7 @@ class ModelAsker:
             self._observe(record)
 
     def _make_error(self, record: RequestRecord, kind: str, message: str) -> CallError:
-        """Return what went wrong, without a secret that may have been repeated."""
+        """Return the error for the caller, without secrets that it may repeat."""
         message = shorten(redact(message, self._gateway.secrets))
         record.error, record.message = kind, message
         return CallError(message)
@@ -120,7 +120,7 @@ class AnswerCollector:
 
     def __init__(self) -> None:
         self.length = 0
-        """Characters, including those of reasoning."""
+        """Number of characters, including those of reasoning."""
         self.cut_off = ""
         self._fold = Fold()
         self._open: dict[int, None] = {}
@@ -137,7 +137,7 @@ class AnswerCollector:
                     self.length += len(text)
 
     def cut(self) -> None:
-        """Ignore what follows."""
+        """Ignore further content."""
         self.cut_off = f"the answer had more than {MAX_ANSWER} characters, and was not read to its end"
         for index in self._open:
             self._fold.add(Close(index=index))

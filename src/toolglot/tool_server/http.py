@@ -26,7 +26,7 @@ from toolglot.wire import json
 PATH = "/mcp"
 MAX_CONNECTIONS = 128
 MAX_SESSIONS = 256
-"""Sessions of clients with the older protocol version; others have none."""
+"""Maximum sessions of clients with the older protocol version; others have none."""
 DRAIN = 5
 """Seconds for running calls after a signal."""
 
@@ -141,7 +141,9 @@ async def serve_http(
 
 
 def _outlive_signals() -> None:
-    """uvicorn drains on a signal and then sends it again, which would kill the process before it has cleaned up."""
+    """Ignore repeated signals. uvicorn drains on a signal and then raises it again, which would kill the process before
+    its cleanup.
+    """
     with suppress(ValueError):  # not the main thread: then uvicorn handles no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)

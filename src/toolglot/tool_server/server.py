@@ -1,4 +1,4 @@
-"""The tools in the official SDK's server, which supports both protocol versions."""
+"""Serve the tools with the official SDK's server, which supports both protocol versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTRUCTIONS = (
 
 
 def make_server(asking: ModelAsker | None = None) -> Server[dict[str, Any]]:
-    """Create a server of the tools; with `ask_model` if models may be asked."""
+    """Create a server with the tools, and with `ask_model` if models may be asked."""
     tools = _list_tools(asking)
     names = [tool.name for tool in tools]
 

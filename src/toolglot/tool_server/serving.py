@@ -1,4 +1,4 @@
-"""`toolglot mcp` from its options to its end: a gateway if models may be asked, the server, and its transport."""
+"""Run `toolglot mcp`: a gateway if models may be asked, the server, and its transport."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def _gateway(options: StartOptions, environ: Mapping[str, str], open_thing
 
 
 def _listener(options: ToolServerOptions) -> tuple[socket.socket | None, ServerConfig]:
-    """Open the socket first, so that its errors are reported at once."""
+    """Open the listening socket early, so that its errors are reported at once."""
     if options.address is None:
         return None, ServerConfig()
     host, port = options.address

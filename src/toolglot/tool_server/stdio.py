@@ -1,4 +1,4 @@
-"""The server on standard input and output: one JSON-RPC message per line, and nothing else on standard output.
+"""The server on standard input and output: one JSON-RPC message per line. Standard output has nothing else.
 
 The SDK's own transport reads lines of any length and skips unreadable ones, so that their sender waits forever. Here
 lines are limited, and an unreadable one is answered, by its id if that can be found.
@@ -36,13 +36,13 @@ from pydantic import ValidationError
 from toolglot.tool_server.arguments import MAX_DOCUMENT
 
 MAX_MESSAGE = 2 * MAX_DOCUMENT + 64 * 1024
-"""Bytes of a message. In a document inside a string, every quote takes two characters."""
+"""Maximum bytes of a message. In a document inside a string, every quote takes two characters."""
 
 PIECE = 64 * 1024
 DRAIN = 5.0
 """Seconds for the last answers after the input has ended."""
 MAX_CONCURRENT = 32
-"""Calls that are answered concurrently; further ones are not read yet."""
+"""Maximum calls that are answered concurrently; further ones are not read yet."""
 HEAD = 1024
 """Bytes of a line that are searched for its id, which is usually before the parameters."""
 _ID = re.compile(rb'"id"\s*:\s*(-?[0-9]{1,15}|"[^"\\]{1,200}")')
@@ -59,8 +59,9 @@ async def serve_stdio(server: Server[Any], source: int = 0, target: int = 1) -> 
 
 @contextmanager
 def _redirect_descriptors(source: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield duplicates of both descriptors. Meanwhile the originals lead nowhere and to standard error: other output
-    cannot break the protocol."""
+    """Yield duplicates of both descriptors. Meanwhile, the originals lead to the null device and standard error, so
+    that other output cannot break the protocol.
+    """
     reading, writing = os.dup(source), os.dup(target)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, source)
@@ -69,7 +70,7 @@ def _redirect_descriptors(source: int, target: int) -> Iterator[tuple[int, int]]
     try:
         yield reading, writing
     finally:
-        # A thread may still wait on the duplicates, so they stay open: their numbers must not be reused.
+        # The duplicates stay open, because a thread may still wait on them and their numbers must not be reused.
         os.dup2(reading, source)
         os.dup2(writing, target)
 
@@ -146,7 +147,7 @@ async def _read(
                 elif message is not None:
                     pending.begin(message.id)
                     await answers.send(SessionMessage(message))
-            # A client that writes its last call and closes the pipe still gets the answer, if it comes soon.
+            # A client that writes its last call and closes the pipe still gets the answer, if it is ready soon.
             with anyio.move_on_after(DRAIN):
                 await pending.fewer_than(1)
 

@@ -28,7 +28,7 @@ from toolglot.upstream.vendors import VENDORS
 from toolglot.wire import json
 
 MAX_TEXT = 100_000
-"""Characters of a text for a model."""
+"""Maximum characters of a text for a model."""
 MAX_BREACHES = 200
 
 
@@ -133,7 +133,7 @@ def _request(data: bytes, name: str) -> Request:
 
 
 def _owner(model: str) -> str | None:
-    """Return the dialect of the vendor with such model names."""
+    """Return the dialect of the vendor that owns this model name."""
     name = bare(model)
     for vendor in VENDORS.values():
         if any(Pattern(pattern).match(name) is not None for pattern in vendor.models):
@@ -163,8 +163,8 @@ TOOLS: dict[str, ServerToolSpec] = {
             name="translate",
             title="Translate between LLM APIs",
             description="Translates a request, a response, a recorded stream, tool definitions or messages from one "
-            "LLM API's format (dialect) to another's. Returns the document and a receipt of what could not be carried "
-            "over exactly. Nothing is sent anywhere.",
+            "LLM API's format (dialect) to another's. Returns the document and a receipt of losses and changes. "
+            "Sends no data anywhere.",
             takes=Translate,
             gives=forms.TranslateResult,
             run=run_translate,
@@ -207,7 +207,9 @@ def work_size(arguments: Mapping[str, Any] | None) -> int:
 
 
 def _weight(value: Any) -> int:
-    """A document that came as JSON is encoded for its size: that is fast, and bounded by the message around it."""
+    """Return the size of a document. One that came as JSON is encoded for this, which is fast and bounded by the size
+    of the message.
+    """
     if not isinstance(value, (dict, list)):
         return 0
     try:

@@ -34,7 +34,7 @@ from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 MAX_LINES = 1000
-"""Lines of a receipt."""
+"""Maximum lines of a receipt."""
 MAX_DEPTH = 150
 """Maximum nesting of a result: JSON-RPC readers fail at about two hundred levels."""
 
@@ -48,7 +48,7 @@ class _TranslatedDocument(Struct, frozen=True):
     receipt: Receipt
     path: str = ""
     prose: bool = False
-    """It is text instead of JSON."""
+    """True if the document is text instead of JSON."""
     cut_at: bytes = b"\n\n"
     """Prose may be cut after this."""
 
@@ -75,7 +75,7 @@ def bytes_of(document: Document, argument: str = "document") -> bytes:
 
 
 def translate(call: Translate) -> TranslateResult:
-    """Translate the document. Raises `CallError`, which says what is wrong and where."""
+    """Translate the document. Raises `CallError`, which describes the error and its place."""
     sides = (*DIALECTS, MCP)
     call.source, call.target = known_dialect(call.source, "from", sides), known_dialect(call.target, "to", sides)
     if MCP in (call.source, call.target) and call.kind != "tools":
@@ -138,7 +138,7 @@ def _truncate(written: bytes, end: bytes) -> tuple[str, int]:
 
 
 def is_deep(value: Any) -> bool:
-    """Tell whether it is nested deeper than a result may be."""
+    """Return whether it is nested deeper than a result may be."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = (each.values() if isinstance(each, dict) else each for each in level)
@@ -154,7 +154,7 @@ def is_deep(value: Any) -> bool:
 def _text_calls(call: Translate) -> TextCalls | None:
     if not call.text_format:
         return None
-    # Without a named format, do not wait for all of them to load.
+    # Do not load all formats if none is named.
     from toolglot.textcalls import find_format
     from toolglot.textcalls.prompts.render import find_prompt
 
@@ -223,7 +223,7 @@ def _messages(data: bytes, call: Translate) -> _TranslatedDocument:
 
 
 def _refuse_other(data: bytes, call: Translate) -> None:
-    """Fragments of another dialect are read without an error, and without their schemas or calls."""
+    """Refuse fragments of another dialect, which would be read without an error, but without their schemas or calls."""
     if other := other_dialect(json_or_none(data), call.kind, call.source):
         raise CallError(f"document: this looks like {other}, not {call.source}")
 

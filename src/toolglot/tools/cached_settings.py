@@ -1,4 +1,4 @@
-"""Requests whose settings have come before: only their conversation is decoded."""
+"""Decode only the conversation of a request whose settings are cached."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def decode_with_cached_settings(
     decode_history: Callable[[list[Any], bytes], list[T]],
     with_history: Callable[[Request, Sequence[T]], Request],
 ) -> Request | None:
-    """Return the request that `with_history` makes of its settings and its decoded history. `decode_history` decodes
-    elements of the history, each without regard to the others. None where the whole document has to be read, also to
-    say what is wrong with it."""
+    """Return the request that `with_history` builds from its settings and its decoded history. `decode_history` decodes
+    elements of the history, each independent of the others. None if the whole document must be read, for example to
+    report an error in it.
+    """
     if (found := known.find(data)) is None:
         return None
     settings, history = found

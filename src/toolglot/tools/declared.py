@@ -1,9 +1,9 @@
-"""Cache the tools of recent requests, by the bytes of their declarations, and what was derived from them.
+"""Cache the tools of recent requests by the bytes of their declarations, with the values derived from them.
 
 An agent declares the same tools with every request of a conversation. Reading them, fitting them to a target and
 writing them again costs more than the rest of a typical request. So the member `tools` is kept as received, with its
-decoded form: the same bytes give the same tools. What a pass or an encoder derives from such tools is cached with them
-(`derive`). IR values are never changed in place, so requests may share them.
+decoded form: the same bytes give the same tools. Values that a pass or an encoder derives from such tools are cached
+with them (`derive`). IR values are never changed in place, so requests may share them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class _KnownTools:
 
 
 class _Declaration:
-    """A declaration and its decoded form. By identity: its tools and those derived from them; their schemas, and what
-    was derived from those."""
+    """A declaration and its decoded form. By identity: its tools and those derived from them; their schemas, and the
+    values derived from those.
+    """
 
     __slots__ = ("data", "key", "known", "of_schemas", "read", "schemas", "size")
 
@@ -76,7 +77,7 @@ class _Generation:
 
 class DeclaredTools:
     """Two generations of declarations. A used one moves to the young generation; when that is full, it becomes the old
-    one. Thread-safe: what a thread does not find for a moment it computes again."""
+    one. Thread-safe: a thread that misses an entry computes it again."""
 
     def __init__(self, room: int = CACHE_BYTES) -> None:
         self._room = room
@@ -92,7 +93,7 @@ class DeclaredTools:
         decode: Callable[[bytes], T],
         tools_of: Callable[[T], Iterable[Tool | Opaque]],
     ) -> T:
-        """Return what `decode` reads from these declarations, which depends on nothing else. `tools_of` returns its
+        """Return the result of `decode` for these declarations, which depends on nothing else. `tools_of` returns its
         tools."""
         data = bytes(raw)
         key = (dialect, len(data), data[-_KEY_BYTES:])
@@ -133,8 +134,9 @@ class DeclaredTools:
     def derive(
         self, tools: Tools, what: str, owner: object, make: Callable[P, T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Return what `make` derives from tools, which depends only on them, `what` and `owner`. Computed again unless
-        the tools are cached."""
+        """Return the result of `make` for these tools, which depends only on them, `what` and `owner`. It is computed
+        again unless the tools are cached.
+        """
         known = self._latest
         if known is None or known.tools is not tools:
             known = self._find(tools)
@@ -213,8 +215,9 @@ class DeclaredTools:
         return Raw(text) if made else None, tuple(lines)
 
     def derive_from_schema(self, schema: Json, what: str, make: Callable[[], T]) -> T | None:
-        """Return what `make` derives from a schema, which depends on nothing else; None if the schema is not of a
-        cached tool."""
+        """Return the result of `make` for a schema, which depends on nothing else; None if the schema does not belong
+        to a cached tool.
+        """
         declared = self._young.by_schema.get(id(schema)) or self._old.by_schema.get(id(schema))
         if declared is None or declared.schemas[id(schema)] is not schema:
             return None

@@ -4,8 +4,8 @@ MCP is not a dialect of a model's API: it has no conversation, only tools and th
 `DIALECTS`; `fragments.translate_tools` takes it as a source and a target by the name `mcp`, and a host that runs MCP
 tools reads their results with `decode_result`.
 
-Reading and writing back is lossless: what the IR has no place for (`title`, `outputSchema`, `annotations`, `icons`,
-`_meta`, `execution`, and members of later revisions) is kept in `native["mcp"]`.
+A round trip is lossless: members without an equivalent in the IR (`title`, `outputSchema`, `annotations`, `icons`,
+`_meta`, `execution`, and members of later revisions) are kept in `native["mcp"]`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CAN = Capabilities(
         source_kinds=frozenset({"base64", "url", "text"}),
     ),
     receipt=ReceiptRules(
-        # Members that a host shows to people or needs itself; a model never sees it.
+        # Members that a host shows to users or needs itself. Models never see them.
         cosmetic=dict.fromkeys(("title", "icons", "execution", "resultType", "_meta"), "for hosts, and for no model"),
     ),
 )
@@ -134,7 +134,7 @@ def _read_tool(tool: McpToolDefinition) -> Tool:
 
 
 def note_cosmetic(tools: Iterable[Tool | Opaque], receipt: Receipt) -> None:
-    """Note what a host shows to people or needs itself, and no model's API has a place for."""
+    """Note members that a host shows to users or needs itself, and that no model's API supports."""
     for index, tool in enumerate(tools):
         own = native_of(tool, NAME) if isinstance(tool, Tool) else {}
         for key in sorted(key for key in _COSMETIC if own.get(key)):
@@ -150,12 +150,12 @@ def note_meta(result: ToolResult, receipt: Receipt) -> None:
 
 
 def is_read_only(tool: Tool) -> bool:
-    """Tell whether the tool declares itself read-only. This is a hint: servers can claim anything."""
+    """Return whether the tool declares itself read-only. This is a hint: servers can claim anything."""
     return _hints(tool).get("readOnlyHint") is True
 
 
 def is_destructive(tool: Tool) -> bool:
-    """Tell whether the tool may be destructive: every tool that changes things and does not deny it."""
+    """Return whether the tool may be destructive. A tool that changes data is, unless it declares otherwise."""
     return not is_read_only(tool) and _hints(tool).get("destructiveHint") is not False
 
 
@@ -257,7 +257,7 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
 
 
 def _is_in_content(structured: Json, content: tuple[Block, ...]) -> bool:
-    """Tell whether a text of the content says the same. "A tool SHOULD also return the serialized JSON in a text
+    """Return whether a text of the content has the same JSON. "A tool SHOULD also return the serialized JSON in a text
     block"."""
     for block in content:
         if isinstance(block, Text):
@@ -373,7 +373,7 @@ _HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:\S+")
 
 
 def _uri(name: str | None, index: int) -> str:
-    """Return a resource's address: its name, if that is one, else a made-up name."""
+    """Return a resource's address: its name if that is an address, otherwise an invented one."""
     if name is not None and _HAS_SCHEME.fullmatch(name):
         return name
     return f"attachment:///{quote(name or str(index))}"

@@ -1,4 +1,4 @@
-"""The JSON of MCP as types: tool definitions, and results of `tools/call`. What only hosts need is not typed."""
+"""The JSON of MCP as types: tool definitions, and results of `tools/call`. Members for hosts have no types."""
 
 from __future__ import annotations
 

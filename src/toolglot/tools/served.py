@@ -28,9 +28,10 @@ class ToolSelection(Struct, frozen=True, kw_only=True):
 class AskedServer(Struct, frozen=True, kw_only=True):
     """An MCP server whose tools a request asks for.
 
-    `label` is the client's name of it, `where` its position in the request; `allowed` are the tools it wants, `refused`
-    those it does not. `asks` are those that need approval for each call, `never_asks` those that do not, and
-    `others_ask` applies to all others: unset if the API has no approvals. `credentials`: it sends some of its own.
+    `label` is the client's name of it, `where` its position in the request; `allowed` are the tools that it requests,
+    `refused` those that it excludes. `asks` are those that need approval for each call, `never_asks` those that do not,
+    and `others_ask` applies to all others; it is unset if the API has no approvals. `credentials`: the client sends its
+    own.
     """
 
     label: str
@@ -93,16 +94,17 @@ class CallReporter(Protocol):
     """Reports the calls of one round as they are run. Its blocks are opened one at a time."""
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        """They are about to run, or run already. Called again for calls that other blocks of the round precede, once no
-        block is open."""
+        """Report calls that are about to run or are running. Also called for calls that follow other blocks of the
+        round, when no block is open.
+        """
         ...
 
     def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
-        """Progress of one of them; empty if the API has no place for it."""
+        """Return the bytes that report the progress of a call; empty if the API has no place for them."""
         ...
 
     def done(self, result: ToolResult) -> list[ReportPiece]:
-        """The next of them has ended: results come in the order of the calls. After the last one no block is open."""
+        """Report the end of the next call. Results are in call order. After the last one, no block is open."""
         ...
 
 
@@ -114,8 +116,8 @@ class ServedForms(Struct, frozen=True, kw_only=True):
     new_reporter: Callable[[], CallReporter]
     restore_history: Callable[[Request, Callable[[str, str], str]], RestoredHistory]
     """The request with the served calls of its history as calls and results. The function returns the model's name of a
-    server's tool. Calls of one round become one round again: an assistant message with its calls, then their results.
-    Raises `DecodeError` if the history is invalid."""
+    server's tool. The calls of one round become one round again: an assistant message with its calls, then their
+    results. Raises `DecodeError` if the history is invalid."""
     encode_tool_list: Callable[[str, Sequence[Tool]], Block | None] = lambda label, tools: None
     """The block that lists a server's tools, if the API has one."""
     encode_approval_request: Callable[[ServedCall], Block] | None = None

@@ -1,7 +1,6 @@
-"""Shared by dialects that report served calls and read them again from a client's history.
-
-A reported id is the call's own with the prefix that clients of the API expect. So it comes back unchanged, and the
-model gets the same history in every turn, which its prompt cache depends on.
+"""Helpers for dialects that report served calls and read them again from a client's history. A reported id is the
+call's own id with the prefix that clients of the API expect. So it comes back unchanged, and the model gets the same
+history in every turn, which keeps its prompt cache valid.
 """
 
 from __future__ import annotations
@@ -16,21 +15,22 @@ from toolglot.wire import json
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 
 MAX_ID = 64
-"""Characters of an id that every API accepts."""
+"""Maximum characters of an id that every API accepts."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def client_call_id(prefix: str, call_id: str) -> str:
-    """Return the client's id of a call. One that is too long is replaced by a digest of it, never cut."""
+    """Return the client's id of a call. An id that is too long is replaced by a digest, never cut."""
     if _SAFE.fullmatch(call_id) and len(prefix) + len(call_id) <= MAX_ID:
         return prefix + call_id
     return prefix + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class HistoryCallIds:
-    """Ids for calls in a history: their own again, made unique, because some providers restart numbering in each
-    answer."""
+    """Restores the ids of calls in a history and makes them unique, because some providers restart numbering in each
+    answer.
+    """
 
     def __init__(self, request: Request, prefixes: tuple[str, ...]) -> None:
         """The longer of two prefixes comes first if one begins with the other."""
@@ -51,7 +51,7 @@ class HistoryCallIds:
 
 
 def interrupted_result(call: ToolCall) -> ToolResult:
-    """Return the result of a call whose own was not sent."""
+    """Return a result for a call whose own result was not sent."""
     return failed_result(call, INTERRUPTED)
 
 
@@ -60,7 +60,7 @@ def failed_result(call: ToolCall, why: str) -> ToolResult:
 
 
 def result_texts(blocks: Iterable[Block]) -> list[str]:
-    """Return a result as texts for an API: for media only that there was some."""
+    """Return a result as texts for an API. Media are replaced by a description."""
     return [text for text in map(_block_text, blocks) if text]
 
 

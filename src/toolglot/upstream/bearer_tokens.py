@@ -25,8 +25,9 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.upstream")
 
 REFRESH_MARGIN = 300.0
-"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that a short-lived token is used
-at all."""
+"""Seconds before expiry at which a token is refreshed; at most half its lifetime, so that a short-lived token is still
+used.
+"""
 REFUSAL_PAUSE = 30.0
 """Seconds after a refusal without another refresh."""
 REFRESH_TIMEOUT = 10.0
@@ -35,7 +36,8 @@ _HEADER = "authorization"
 
 
 class RefreshingToken:
-    """`key` belongs to the service at `url`; `token` is the initial bearer token, if any."""
+    """A bearer token that is refreshed with a key. `key` belongs to the service at `url`; `token` is the initial bearer
+    token, if any."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class RefreshingToken:
 
     @property
     def is_expiring(self) -> bool:
-        """Tell whether there is no token, or it expires soon."""
+        """Whether there is no token, or it expires soon."""
         return self._until is not None and self._now() >= self._until
 
     async def renew(self, old: str | None) -> bool:

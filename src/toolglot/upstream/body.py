@@ -112,7 +112,7 @@ class Inflater:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the compressed data is complete, or there was none."""
+        """Whether the compressed data is complete, or there was none."""
         return self._inflate.eof or not self._started
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -148,5 +148,5 @@ class Inflater:
 
 
 def _is_zlib(data: bytes) -> bool:
-    """Tell whether the data has the header of RFC 1950. Some servers send raw deflate data (RFC 1951) instead."""
+    """Return whether the data has the header of RFC 1950. Some servers send raw deflate data (RFC 1951) instead."""
     return len(data) < 2 or (data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0)

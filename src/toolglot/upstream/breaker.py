@@ -24,7 +24,7 @@ UNWELL_API: frozenset[ErrorKind] = frozenset({"server", "overloaded", "timeout"}
 
 
 def is_health_failure(error: ApiError | TransportError) -> bool:
-    """Tell whether this error is about the upstream's health."""
+    """Return whether this error is about the upstream's health."""
     if isinstance(error, TransportError):
         return error.failure in UNWELL_TRANSPORT
     return error.kind in UNWELL_API and error.code != BAD_TOOL_CALL  # the model's mistake, not the server's
@@ -45,9 +45,7 @@ class Breaker:
     Every call reports its result with its ticket: `settle`, or `leave` if the result will never be known because the
     client disconnected. While the breaker is not closed, only the probe's ticket counts.
 
-    Args:
-        failures: number of failures in a row that open it; 0 never opens it.
-        rest: seconds that it stays open.
+    Args: failures: number of failures in a row that open it; 0 never opens it. rest: seconds that it stays open.
     """
 
     def __init__(self, failures: int, rest: float) -> None:
@@ -71,15 +69,20 @@ class Breaker:
         return ticket
 
     def wait(self, now: float) -> float:
-        """Seconds until a call may go through; 0 if one may now."""
+        """Return the seconds until a call may go through; 0 if one may now."""
         if self._opened is None:
             return 0.0
         # A probe that never reports counts as lost after a while; otherwise it would block the upstream forever.
         since = self._opened if self._probe is None else self._probe.since
         return max(since + self._rest - now, 0.0)
 
+    def may_retry(self, failure: ApiError | TransportError) -> bool:
+        """Return whether a failed call may be repeated here. `retry_delay` decides when."""
+        return True
+
     def on_stream_start(self, ticket: Ticket) -> None:
-        """A stream has begun. That is enough for a probe to succeed; other calls report at their end (`settle`)."""
+        """Handle the start of a stream. That is enough for a probe to succeed; other calls report at their end
+        (`settle`)."""
         if ticket is self._probe:
             self._count = 0
             self._opened = self._probe = None

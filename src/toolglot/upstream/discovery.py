@@ -2,7 +2,7 @@
 
 `discover` depends on the environment alone. `probe_local` asks the usual loopback ports, and the address in
 `OLLAMA_HOST`, for the models served there. It contacts nothing else, and never the gateway itself. Both report what
-they found, and what they did not use and why. No line contains a key.
+they found and what they did not use, with the reason. No line contains a key.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
 
 
 def openai_url(url: str) -> str:
-    """The OpenAI endpoint of a local server. All local servers have one, so it tells what kind of server answers."""
+    """Return the OpenAI endpoint of a local server. All local servers have one, so it identifies the kind of server."""
     return url if VERSION.search(url) else f"{url}/v1"
 
 
@@ -186,7 +186,7 @@ def _describe_server(
     vendor: Vendor, url: str, answer: FetchedAnswer, taken: Mapping[str, UpstreamConfig], native: Collection[str]
 ) -> tuple[str, UpstreamConfig | None, str | None]:
     """Return the name, the upstream and a line for the server that answered; no line if it is not a model server.
-    `native`: the own paths of vendors that answered."""
+    `native`: the vendor-specific paths that answered."""
     if any(name.startswith("x-toolglot") for name in answer.headers):
         return "", None, f"{url}: not used: another toolglot"
     if answer.status in (401, 403):
@@ -218,7 +218,7 @@ def _describe_server(
 
 
 def _is_version(answer: FetchedAnswer | None) -> bool:
-    """Whether a server reported its version."""
+    """Return whether a server reported its version."""
     try:
         told = None if answer is None or answer.status != 200 else json.decode(answer.body)
     except DecodeError:
@@ -235,7 +235,7 @@ def _parse_models(answer: FetchedAnswer) -> list[ModelInfo] | None:
 
 
 def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
-    """Identify the vendor by the server's reply, else by its port unless that port is shared."""
+    """Identify the vendor by the server's reply, otherwise by its port unless that port is shared."""
     owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
     owner = next((owners[model.owner] for model in listed if model.owner in owners), None)
     if owner is None and "llama.cpp" in headers.get("server", ""):
@@ -244,7 +244,7 @@ def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[s
 
 
 def _context_windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
-    """vLLM, SGLang and llama.cpp report the context windows of their models."""
+    """Return the context windows that vLLM, SGLang and llama.cpp report for their models."""
     return {
         model.name: ModelConfig(upstream=name, context_window=model.context_window)
         for model in listed

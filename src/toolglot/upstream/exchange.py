@@ -28,8 +28,9 @@ from toolglot.upstream.upstream import Upstream
 
 
 class ConversationState(Struct, frozen=True, kw_only=True):
-    """State of a continued conversation. `replay` is what the upstream sent earlier, and `covered` is
-    the number of messages that it includes. `unknown`: nothing is known although something should be."""
+    """State of a continued conversation. `replay` is the upstream's earlier state, and `covered` is the number of
+    messages that it includes. `unknown`: the expected state is missing.
+    """
 
     replay: Mapping[str, Any] | None = None
     covered: int = 0
@@ -55,7 +56,7 @@ def _request_passes(
     at_warp = upstream.dialect.name == WARP
     if at_warp and client.name == WARP:
         return REQUEST_PASSES  # the upstream has its own tasks, and reports itself what it supports
-    # The upstream has already measured the state that it gets back.
+    # The upstream has already counted the state that it gets back.
     passes = REQUEST_PASSES
     if not told.whole and told.replay is None:
         passes = with_policy(
@@ -68,7 +69,7 @@ def _request_passes(
 
 
 def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPass:
-    """Return the pass that selects how Warp receives the earlier conversation, and which tools it may use."""
+    """Return the pass that selects the form of the earlier conversation for Warp, and the tools that it may use."""
     history = upstream.warp_history if upstream.warp_history != "replay" or told.replay is not None else "native"
     fields: dict[str, Any] = {"history": history}
     if told.replay is not None:
@@ -85,14 +86,14 @@ def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPa
 
 
 def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
-    """The configured capabilities of the target's model. A configured window is one where requests can set it."""
+    """Return the configured capabilities of the target's model. A configured window applies if requests can set it."""
     if target.context_window is None or not sets_window(upstream, target.model):
         return target.quirks
     return {"context_window": target.context_window, **target.quirks}
 
 
 def sets_window(upstream: Upstream, model: str) -> bool:
-    """Whether requests to this model set its context window, rather than the server's settings."""
+    """Return whether requests to this model set its context window, rather than the server's settings."""
     return capabilities(upstream.dialect, model).limits.window_member is not None
 
 
@@ -140,7 +141,7 @@ def exchange_settings(
     told: ConversationState = NO_CONVERSATION_STATE,
     forward: bool = True,
 ) -> ExchangeSettings:
-    """Return the settings of every exchange with the target's model, as both are configured."""
+    """Return the settings of every exchange with the target's model, from the configuration of both."""
     quirks = target_quirks(upstream, target)
     can = change_capabilities(capabilities(upstream.dialect, target.model), **quirks) if quirks else None
     policy = history_policy(upstream, target)
@@ -158,13 +159,13 @@ def exchange_settings(
         cache_marks=upstream.cache_marks,
         marks_cache=client.name != upstream.dialect.name
         and capabilities(upstream.dialect, target.model).cache.by_marks,
-        issuer=digest(upstream.name, upstream.base_url),
+        issuer=digest(upstream.name, upstream.base_url, *((upstream.account,) if upstream.account else ())),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_request_passes(client, upstream, told, policy), told.states),
     )
 
 
-_SettingsKey: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
+_SettingsKey: TypeAlias = tuple[str, str, str, str, TextCalls | None, bool, bool]
 
 MAX_SETTINGS = 256
 
@@ -186,9 +187,9 @@ class KnownExchangeSettings:
         told: ConversationState,
         forward: bool,
     ) -> ExchangeSettings:
-        """Like `exchange_settings`, with caching. Settings with conversation state are never cached."""
+        """Return settings like `exchange_settings`, with caching. Settings with conversation state are never cached."""
         is_common = told is NO_CONVERSATION_STATE and not isinstance(upstream.transport, ReplayTransport)
-        kind = (client.name, target.asked, target.model, text_calls, strict, forward)
+        kind = (client.name, upstream.member, target.asked, target.model, text_calls, strict, forward)
         known = self._made.get(kind) if is_common else None
         if known is not None and known[0] is target and known[1] is upstream:
             return known[2]

@@ -1,7 +1,7 @@
 """Run long work in a thread, so that the event loop keeps serving other requests.
 
 There are two worker threads. Each shares the interpreter with the loop, so more threads would not be faster. One of
-them takes work that may need seconds, so that shorter work does not wait for it. The default executor stays free for
+them takes work that may take seconds, so that shorter work does not wait for it. The default executor stays free for
 name lookups.
 
 The loop stalls when a single call is not interrupted for longer than the interpreter's switch interval. Therefore the
@@ -120,7 +120,7 @@ def _drop(held: list[tuple[object, ...]]) -> None:
 
 
 async def offload(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of work on `size` bytes: run inline if they are few, else in a thread."""
+    """Return the result of work on `size` bytes: run inline if they are few, otherwise in a thread."""
     if size <= LARGE:
         return work(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Prices of the models of configured upstreams: the table's, with the configuration's changes."""
+"""Prices of the models of configured upstreams: prices from the table, changed by the configuration."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from toolglot.prices import Price
 
 MOST_MODELS = 1024
-"""Limited, because clients choose the names of models."""
+"""Maximum number of cached prices. There is a limit because clients choose the model names."""
 _NEVER = float("inf")
 _PRIVATE_NAMES = (".internal", ".lan", ".local", ".localhost")
 
 
 class Payee(Struct, frozen=True):
-    """Who is paid for the answers of an upstream."""
+    """The vendor that charges for an upstream's answers."""
 
     vendor: str | None
     """A key of `toolglot.upstream.vendors`; None if unknown."""
     is_paid: bool
-    """False for local servers, recordings and the demo: their answers have no price."""
+    """False for local servers, recordings and the demo, whose answers have no price."""
 
 
 CostOf: TypeAlias = "Callable[[Usage, Price, str | None], int | None]"
 
 
 class ModelPrice(Struct, frozen=True):
-    """The price of an upstream's model, until it changes."""
+    """The price of an upstream's model until its next change."""
 
     price: Price | None
     is_due: bool
-    """The model costs money, even if the price is unknown."""
+    """True if the model costs money, even if the price is unknown."""
     until: float
     cost_of: CostOf | None = None
-    """`toolglot.prices.cost_of`, if there is a price: the module is loaded with the first one."""
+    """`toolglot.prices.cost_of` if there is a price. The module is loaded with the first price."""
 
 
 def find_payee(vendor: str | None, base_url: str | None) -> Payee:
-    """Find who is paid at an address. A server without a vendor at a private address is local."""
+    """Find the vendor that charges at an address. A server without a vendor at a private address is local."""
     known = VENDORS.get(vendor or "")
     parts = urlsplit(base_url or "")
     if known is DEMO_VENDOR or (known is not None and known.is_local) or parts.scheme not in ("http", "https", ""):
@@ -71,7 +71,7 @@ def _is_private(host: str) -> bool:
 def find_price(
     model: str, at: float, upstream: str, vendor: str | None, configured: Mapping[str, PriceConfig]
 ) -> Price | None:
-    """The price of a model of an upstream: the table's, changed by the entries for the model and for
+    """Find the price of an upstream's model: the table's price, changed by the entries for the model and for
     `upstream/model`."""
     from toolglot.prices import load_prices, override_price
 
@@ -83,7 +83,7 @@ def find_price(
 
 
 class Pricing:
-    """Finds the prices of one configuration. Nothing is loaded before the first price is needed."""
+    """Finds prices for one configuration. Loads nothing until the first price is needed."""
 
     def __init__(
         self,
@@ -97,7 +97,8 @@ class Pricing:
         self._known: dict[tuple[str, str], ModelPrice] = {}
 
     def find(self, upstream: str, model: str, at: float | None = None) -> ModelPrice:
-        """The price of an upstream's model, by the upstream's name of it; now, if there is no time."""
+        """Return the price of an upstream's model, by the upstream's name for it. Without `at`, the price is the
+        current one."""
         now = self._clock() if at is None else at
         found = self._known.get((upstream, model))
         if found is None or now >= found.until:

@@ -1,10 +1,8 @@
-"""Tell whether an upstream's answer makes progress or only keeps its connection alive.
-
-Comments, blank lines, pings and frames without content show that a server is alive while its model thinks, so they
-reset the silence limit (`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has
-`Timeouts.progress` seconds. Progress is a frame with content, whether a stream is made of events or of lines, or a
-certain number of bytes of a whole answer or of one large frame. Only the time spent waiting for the upstream counts.
-"""
+"""Determines whether an upstream's answer makes progress or only keeps its connection alive. Comments, blank lines,
+pings and frames without content show that a server is alive while its model thinks, so they reset the silence limit
+(`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has `Timeouts.progress` seconds.
+Progress is a frame with content, whether a stream is made of events or of lines, or a certain number of bytes of a
+whole answer or of one large frame. Only the time spent waiting for the upstream counts."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ CHECK_PAUSE = 8
 _STREAM_LINES = (b"data:", b"event:", b"id:", b"retry:", b":", b"{")
 """How lines of a stream begin. Other lines are parts of a whole answer."""
 _MAX_FRAME = 4 * 1024
-"""A longer line counts as progress without a look at its content."""
+"""A longer line counts as progress regardless of its content."""
 # fmt: off
 _LABELS = frozenset(
     {
@@ -32,7 +30,7 @@ _LABELS = frozenset(
     }
 )
 # fmt: on
-"""Members whose text identifies or labels a frame and is no content, in any API."""
+"""Members whose text identifies or labels a frame and is not content, in any API."""
 
 
 class AnswerProgress:
@@ -70,7 +68,7 @@ class AnswerProgress:
 
 
 def _has_content(line: bytes) -> bool:
-    """Whether this line of a stream is a frame that brings content."""
+    """Return whether this line of a stream is a frame with content."""
     payload = line[5:].strip() if line.startswith(b"data:") else line if line.startswith(b"{") else b""
     if not payload or len(payload) > _MAX_FRAME:
         return bool(payload)
@@ -81,7 +79,7 @@ def _has_content(line: bytes) -> bool:
 
 
 def _holds_text(value: Any) -> bool:
-    """Whether a JSON value has any text but labels."""
+    """Return whether a JSON value has text other than labels."""
     if isinstance(value, dict):
         return any(name not in _LABELS and _holds_text(member) for name, member in value.items())
     if isinstance(value, list):
@@ -90,5 +88,5 @@ def _holds_text(value: Any) -> bool:
 
 
 def no_progress_message(host: str, seconds: float) -> str:
-    """Error message for the client."""
+    """Return the error message for the client."""
     return f"{host} has sent nothing but keep-alives for {seconds:g} seconds"

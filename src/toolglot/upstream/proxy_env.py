@@ -88,7 +88,7 @@ def basic_credential(url: Url) -> str:
 
 
 def _matches_no_proxy(name: str, host: str, port: int) -> bool:
-    """Tell whether a `NO_PROXY` entry matches this host: `*`, a domain and its subdomains, an address, a network, a
+    """Return whether a `NO_PROXY` entry matches this host: `*`, a domain and its subdomains, an address, a network, a
     port."""
     if name == "*" or name == f"{host}:{port}":
         return True

@@ -1,10 +1,10 @@
 """Change a request that an upstream refused for a known reason, so that it can be sent again. Pure.
 
-What an API accepts differs by model, version and vendor, and changes without notice. If an error says what is not
-accepted, the request is rebuilt without it, by the same passes that adapt it to its dialect. They assume that the
-target supports less than before, so that they can still express a wish in words. Every change is in the receipt.
+The features that an API accepts differ by model, version and vendor, and change without notice. If an error names a
+rejected feature, the request is rebuilt without it, by the same passes that adapt it to its dialect. They assume that
+the target supports less than before, so that they can still express a setting in words. Every change is in the receipt.
 
-Only refusals with one clear remedy have a row. Others go to the client, which alone knows what to do: images for a
+Only refusals with one clear remedy have a row. Others go to the client, which knows how to handle them: images for a
 model without vision, invalid schemas, histories that are too long.
 
 The result replaces `ExchangeCore.sent`. It is written with the dialect's `encode_request`, not from the original bytes.
@@ -29,9 +29,9 @@ from toolglot.receipt import Note, Receipt, ReceiptLine
 from toolglot.translate import ExchangeCore
 
 MAX_REMEDIES = 3
-"""Remedies for one request. Servers that refuse several fields name one at a time."""
+"""Maximum remedies for one request. Servers that refuse several fields name one at a time."""
 MAX_ERROR_CHARS = 8000
-"""Characters of an error message that are searched."""
+"""Maximum characters of an error message that are searched."""
 
 
 REFUSING_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "not_found", "server", "overloaded"})
@@ -154,10 +154,10 @@ DeepSeek, Mistral, Groq, xAI, Alibaba and GitHub, as quoted in public issues."""
 def apply_remedies(
     request: Request, dialect: str, error: ApiError, *, in_advance: bool = False
 ) -> RemediedRequest | None:
-    """Return the request without what this upstream refused; None if no remedy applies.
+    """Return the request without the parts that this upstream refused; None if no remedy applies.
 
     Args:
-        request: what was sent (`ExchangeCore.sent`).
+        request: the sent request (`ExchangeCore.sent`).
         dialect: name of the upstream's dialect.
         error: the upstream's answer.
         in_advance: it is the answer to an earlier request; this one was not sent yet.
@@ -176,7 +176,7 @@ def apply_remedies(
 
 
 def encode_remedied(exchange: ExchangeCore, error: ApiError) -> bytes | None:
-    """The exchange's request without what its upstream refused, as bytes; None if no remedy applies. The receipt says
+    """Return the exchange's request without the refused parts, as bytes; None if no remedy applies. The receipt says
     what changed. Raises `LossError` if the exchange is strict and something is lost."""
     assert exchange.sent is not None
     remedied = apply_remedies(exchange.sent, exchange.upstream.name, error)
@@ -203,7 +203,7 @@ def _apply_fix(
     request: Request, dialect: str, error: ApiError, match: re.Match[str], fix: Fix, own: Remedies
 ) -> RemediedRequest | None:
     receipt = Receipt()
-    # A changed model makes the passes look at requests of the dialect itself.
+    # A changed model makes the passes also process requests in the upstream's own dialect.
     context = Context(
         source=dialect, target=dialect, can=capabilities(find(dialect), request.model), receipt=receipt, aliased=True
     )

@@ -3,15 +3,15 @@
 Both apply only before the first byte has reached the client. After that nothing is repeated.
 
 - `again`: the same upstream. Asking a model twice has no side effects, so a `reset` is retried even though the upstream
-  may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not: the upstream
-  had its time and may still be working, and a retry would double the wait and the work.
-- `elsewhere`: the next fallback. Also for requests that this upstream will never accept (credential, billing, unknown
-model), but not for a request that is wrong everywhere.
+  may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not retried: the
+  upstream had its time and may still be working, and a retry would double the wait and the work.
+- `elsewhere`: the next fallback. It also applies to requests that this upstream will never accept (credential, billing,
+  unknown model), but not to requests that are invalid everywhere.
 """
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
@@ -62,8 +62,8 @@ PERMANENT_STATUSES = frozenset({*range(300, 400), 501, 505})
 """Statuses that a retry cannot change, regardless of their error kind: redirects, not implemented."""
 
 FINAL_CODES = frozenset({"upstream_redirect", BAD_TOOL_CALL})
-"""Errors of our own that are not retried at the same upstream. Whether to ask a model again after an invalid tool call
-is configured separately. Such a call is no reason to fall back either: it is an answer, and has been paid for."""
+"""Our own errors that are not retried at the same upstream. Whether to ask a model again after an invalid tool call
+is configured separately. Such a call does not cause a fallback either: it is an answer, and has been paid for."""
 
 
 def retry_delay(
@@ -82,7 +82,7 @@ def retry_delay(
         error.status in PERMANENT_STATUSES or error.code in FINAL_CODES or error.should_retry is False
     ):
         return None
-    asked = _requested_delay(error, now)
+    asked = requested_delay(error, now)
     if asked is None:
         # Full jitter: callers that failed together do not return together.
         return random * min(retries.longest_wait, retries.first_wait * 2.0 ** min(attempt - 1, 30))
@@ -92,7 +92,7 @@ def retry_delay(
 
 
 def should_fall_back(error: ApiError | TransportError) -> bool:
-    """Tell whether to try another upstream once this one is not retried."""
+    """Return whether to try another upstream once this one is not retried."""
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
 
 
@@ -102,7 +102,7 @@ def _policy(error: ApiError | TransportError) -> Policy:
     return CODES.get(error.code or "", API[error.kind])
 
 
-def _requested_delay(error: ApiError | TransportError, now: float) -> float | None:
+def requested_delay(error: ApiError | TransportError, now: float) -> float | None:
     """Return the seconds that the upstream asked to wait; None if it did not."""
     if isinstance(error, TransportError):
         return None
@@ -114,6 +114,27 @@ def _requested_delay(error: ApiError | TransportError, now: float) -> float | No
         )  # wording of OpenAI, Azure and Groq; Gemini's beside RetryInfo
     try:
         until = parsedate_to_datetime(error.retry_after_date)
+    except ValueError:
+        return None
+    return max(until.replace(tzinfo=until.tzinfo or UTC).timestamp() - now, 0.0)
+
+
+def reset_delay(error: ApiError | TransportError, now: float) -> float | None:
+    """Return the seconds until all exhausted rate limits of a reply reset, or until the time that it asks to wait for;
+    the later one. None if it names none."""
+    asked = requested_delay(error, now)
+    limits = () if isinstance(error, TransportError) else error.limits
+    resets = [_seconds_until(limit.reset, now) for limit in limits if limit.reset and limit.remaining == "0"]
+    return max((seconds for seconds in (asked, *resets) if seconds is not None), default=None)
+
+
+def _seconds_until(reset: str, now: float) -> float | None:
+    """Return the seconds until a reset: a duration (`6m0s`), seconds, or an RFC 3339 time."""
+    seconds = retry_after.seconds_of_reset(reset)
+    if seconds is not None:
+        return seconds
+    try:
+        until = datetime.fromisoformat(reset)
     except ValueError:
         return None
     return max(until.replace(tzinfo=until.tzinfo or UTC).timestamp() - now, 0.0)

@@ -1,7 +1,7 @@
-"""The context window that a local server really serves for a model.
+"""Find the context window that a local server actually serves for a model.
 
-Model lists of local servers often name the window that a model was trained with. The window that matters is the one the
-server has allocated: Ollama serves 4,096 tokens on small machines unless configured otherwise, and truncates longer
+Model lists of local servers often name the window that a model was trained with. The relevant window is the one that
+the server has allocated: Ollama serves 4,096 tokens on small machines unless configured otherwise, and truncates longer
 prompts silently.
 """
 
@@ -29,16 +29,16 @@ _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 class WindowQuery(Struct, frozen=True):
-    """A request at the server's root, and how to read the window from its answer."""
+    """A request to the server's root, and the function that reads the window from the answer."""
 
     path: str
     read: Callable[[Any, str], int | None]
     """Takes the answer and the model's name."""
     method: str = "GET"
     loads: bool = False
-    """The request makes the server load the model, which takes a while."""
+    """True if the request makes the server load the model, which takes a while."""
     setting: str | None = None
-    """How a user enlarges a window that was found here, if not with the vendor's setting; `{tokens}` as there."""
+    """Instructions to enlarge a window that was found here, if they differ from the vendor's; with `{tokens}`."""
 
 
 class ServedWindow(Struct, frozen=True):
@@ -56,7 +56,7 @@ def _member(value: Any, *path: str) -> Any:
 
 
 def _read_ollama_loaded(answer: Any, model: str) -> int | None:
-    """The window of a loaded model."""
+    """Return the window of a loaded model."""
     for entry in _member(answer, "models") or ():
         if {_member(entry, "name"), _member(entry, "model")} & {model, f"{model}:latest"}:
             return whole(_member(entry, "context_length"))
@@ -84,8 +84,9 @@ def _read_llama_cpp_properties(answer: Any, model: str) -> int | None:
 
 
 WINDOW_QUERIES: Mapping[str, Sequence[WindowQuery]] = {
-    # `num_ctx` of the model's file counts more than the server's setting, and than the window that a request of another
-    # client has loaded it with. A request without a prompt only loads the model (ollama/ollama, docs/api.md).
+    # `num_ctx` in the model's file takes precedence over the server's setting, and over the window with which another
+    # client's request has loaded the model. A request without a prompt only loads the model (ollama/ollama,
+    # docs/api.md).
     "ollama": (
         WindowQuery(
             "/api/show",
@@ -106,8 +107,9 @@ WINDOW_QUERIES: Mapping[str, Sequence[WindowQuery]] = {
 async def fetch_served_window(
     upstream: Upstream, vendor: str | None, model: str, *, load: bool = False
 ) -> ServedWindow | None:
-    """The window that the server allocates for the model; None if it does not say. `load`: a server that says it only
-    of loaded models may load this one."""
+    """Return the window that the server allocates for the model; None if it does not report it. `load`: a server that
+    reports only loaded models may load this one.
+    """
     for query in WINDOW_QUERIES.get(vendor or "", ()):
         if query.loads and not load:
             continue

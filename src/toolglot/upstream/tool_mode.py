@@ -1,11 +1,11 @@
 """Decide whether a model gets tools natively or as text, and recognize errors of upstreams that do not take tools.
 
-The configuration takes precedence. If it says `auto`, these count, in this order:
+The configuration takes precedence. If it says `auto`, these sources apply, in this order:
 
 1. the vendor's row: models that are known not to take tools (Gemma 3 at Google) get text;
 2. earlier findings: of `toolglot doctor --probe`, or from a request that the upstream refused because of its tools;
-3. otherwise tools are native. Most servers take them, and text loses what a native server does better. A server that
-   refuses is sent the same request as text, and the refusal is remembered.
+3. otherwise tools are native. Most servers accept them, and native calls are more reliable than text. A server that
+   refuses gets the same request as text, and the refusal is stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROBE_TTL = 30 * 24 * 3600.0
 """Seconds to remember the result of a probe."""
 
 MAX_ERROR_CHARS = 8000
-"""Characters of an error message that are searched."""
+"""Maximum characters of an error message that are searched."""
 
 _STATUSES = frozenset({400, 404, 405, 422, 500, 501, 503})
 
@@ -69,14 +69,14 @@ _REFUSALS = re.compile(
 
 
 def uses_tools(request: Request) -> bool:
-    """Tell whether the request has tools, or calls or results from earlier turns."""
+    """Return whether the request has tools, or calls or results from earlier turns."""
     return bool(request.tools) or any(
         isinstance(block, (ToolCall, ToolResult)) for message in request.messages for block in message.content
     )
 
 
 def lacks_tools(upstream: Upstream, model: str) -> bool:
-    """Tell whether the vendor's row says that this model does not take tools natively."""
+    """Return whether the vendor's row says that this model does not take tools natively."""
     return any(Pattern(pattern).match(model) is not None for pattern in upstream.without_tools)
 
 
@@ -86,7 +86,7 @@ def text_format_for(target: Target) -> str:
 
 
 def text_calls_for(upstream: Upstream, target: Target, known: KnownToolMode | None = None) -> TextCalls | None:
-    """Return how tool calls are written as text for this model; None if tools are native."""
+    """Return the settings for tool calls as text for this model; None if tools are native."""
     if target.tools not in (AUTO, NATIVE):
         return _text_calls(target, target.tools)
     if target.tools == AUTO and (
@@ -110,5 +110,5 @@ def _text_calls(target: Target, text_format: str, *, rescue: bool = False) -> Te
 
 
 def refuses_tools(error: ApiError) -> bool:
-    """Tell whether the upstream says that this model, or its server's setup, does not support tools."""
+    """Return whether the upstream says that this model, or its server's setup, does not support tools."""
     return error_status(error) in _STATUSES and _REFUSALS.search(error.message[:MAX_ERROR_CHARS]) is not None

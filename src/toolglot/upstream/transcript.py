@@ -1,7 +1,7 @@
 """Hash the content of a conversation up to each answer: the same content always gives the same hash.
 
 A client returns an answer in its own form: other ids, another order of blocks, other number formats, with or without
-reasoning. What counts is who said which text, which tool was called with which arguments, and its result.
+reasoning. The hash covers the author of each text, the name and arguments of each call, and its result.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _NUMBER_LIMIT = 2**53
 _SYSTEM = ("system", "developer")
 
 MAX_MARKS = 64
-"""Number of last calls whose ids are kept: two conversations with the same content differ from some call on."""
+"""Maximum number of last calls whose ids are kept. Two conversations with the same content differ from some call on."""
 _DIGITS = 16
 _MANY = 2
-"""Calls of an answer from which on the first one is not all."""
+"""Number of calls from which an answer has more than the first one."""
 
 
 class ConversationPrefix(Struct, frozen=True):
@@ -126,7 +126,7 @@ class Transcript:
 
 
 def normalize_arguments(arguments: str) -> Any:
-    """Normalize arguments: sorted keys, whole numbers as integers. Invalid JSON stays as it is."""
+    """Normalize arguments: sorted keys, whole numbers as integers. Invalid JSON stays unchanged."""
     value = json.object_value(arguments)
     return arguments if value is None else _normalize(value)
 
@@ -153,8 +153,9 @@ def answered_prefixes(messages: Sequence[Message]) -> list[ConversationPrefix]:
 
 
 def call_marks(messages: Iterable[Message]) -> list[str]:
-    """Hash the call ids, oldest first, to distinguish conversations with the same content. The ids must be the client's
-    own on both sides: those that it sends, and those that it was given."""
+    """Hash the call ids, oldest first, to distinguish conversations with the same content. Both sides must use the
+    client's own ids: those that it sends, and those that it received.
+    """
     ids = [block.id for message in messages for block in message.content if isinstance(block, ToolCall) and block.id]
     return [sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS] for name in dict.fromkeys(ids)]
 

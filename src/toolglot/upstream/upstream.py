@@ -21,12 +21,12 @@ from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
 from toolglot.upstream.vendors import VERSION
 
 MIN_SECRET_LENGTH = 8
-"""Characters. Shorter secrets occur by chance in unrelated text."""
+"""Minimum length of a secret in characters. Shorter secrets occur by chance in unrelated text."""
 
 HIDDEN = "(hidden)"
 
 CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
-"""Errors about a key, or about what it may do."""
+"""Errors about a key or its permissions."""
 
 
 class Upstream(Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class Upstream(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     models: tuple[str, ...] = ()
     verbatim: bool = True
-    """Answers are forwarded unchanged to clients of the same dialect."""
+    """True if answers are forwarded unchanged to clients of the same dialect."""
     keeps_state: bool = False
-    """The upstream stores responses by id itself."""
+    """True if the upstream stores responses by id itself."""
     native_tools: bool | None = None
     """Whether its models take tools natively; None if unknown."""
     without_tools: tuple[str, ...] = ()
@@ -62,6 +62,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()
+    member: str = ""
+    """Name of the member of a pool that this is; empty without a pool."""
+    account: str = ""
+    """Account of this member, without secrets: reasoning state returns to the same account only."""
+
+    @property
+    def label(self) -> str:
+        """Name for errors and logs."""
+        return f"{self.name}, member {self.member}" if self.member else self.name
 
     def __repr__(self) -> str:
         """Omits the credential, so that no output contains it."""
@@ -106,7 +115,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         """Remove the credential from an error. If the error is about a key, name the upstream, whose key it is: clients
         would take it for their own."""
         error = self.redact_error(error)
-        named = f"The upstream {self.name!r}"
+        named = f"The upstream {self.label!r}"
         if error.kind not in CREDENTIAL_KINDS or error.message.startswith(named):
             return error
         return replace(error, message=f"{named} says: {error.message}")

@@ -35,7 +35,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     title: str
     dialect: str = "openai_chat"
     base_url: str | None
-    """None if every customer has an address of their own, which `base_url_variables` must then provide."""
+    """None if every customer has a separate address, which `base_url_variables` must then provide."""
     base_path: str = ""
     """Appended to an address from a variable, unless it ends with this path already."""
     keys: tuple[KeyVariable, ...] = ()
@@ -60,13 +60,13 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """A path that answers only at its own servers, not at compatible ones: then a discovered server speaks its
     dialect."""
     verbatim: bool = True
-    """Its answers contain everything that clients of its dialect need. Answers of other servers are decoded and encoded
-    again, which adds what they omit, instead of forwarding the bytes."""
+    """True if its answers contain everything that clients of its dialect need. Answers of other servers are decoded and
+    encoded again, which adds what they omit, instead of forwarding the bytes."""
     keeps_state: bool = False
-    """It stores responses by id, as the Responses API promises."""
+    """True if it stores responses by id, as the Responses API promises."""
 
     only_configured: bool = False
-    """A key in the environment is not enough: the user must configure it as an upstream."""
+    """True if a key in the environment is not enough: the user must configure it as an upstream."""
     listed: tuple[str, ...] = ()
     """Models of a vendor without a model list endpoint. It also accepts other names."""
 
@@ -79,19 +79,19 @@ class Vendor(Struct, frozen=True, kw_only=True):
     start: str | None = None
     """The command that starts a local server, if it is always the same."""
     window_setting: str | None = None
-    """How a user serves a model with a larger context window; `{tokens}` stands for the number of tokens."""
+    """Instructions to serve a model with a larger context window; `{tokens}` is replaced by the number of tokens."""
 
     @property
     def is_local(self) -> bool:
         return self.port is not None
 
     def dialect_at(self, base_url: str | None) -> str:
-        """Its dialect at an address of its own."""
+        """Return the vendor's dialect at an address of its own."""
         is_versioned = self.versioned is not None and VERSION.search((base_url or "").rstrip("/")) is not None
         return self.versioned if is_versioned and self.versioned is not None else self.dialect
 
     def quirks_of(self, dialect: str) -> Mapping[str, Any]:
-        """Capabilities of its servers that differ from this dialect."""
+        """Return the capabilities in which the vendor's servers differ from this dialect."""
         return self.quirks if dialect == self.dialect else self.versioned_quirks if dialect == self.versioned else {}
 
 
@@ -322,7 +322,7 @@ LOCAL_SERVERS = (
         versioned="openai_chat",
         own_path="/api/version",
         start="ollama serve",
-        # Its OpenAI endpoint ignores what it does not know (ollama/ollama, docs/openai.md), without an error.
+        # Its OpenAI endpoint ignores unknown members without an error (ollama/ollama, docs/openai.md).
         versioned_quirks={"tool_choices": frozenset({"auto"}), "allowed_modes": frozenset(), "fields": _OLLAMA_FIELDS},
         window_setting="start it with OLLAMA_CONTEXT_LENGTH={tokens}, or set `num_ctx` in the model's Modelfile",
     ),
@@ -368,7 +368,7 @@ VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCA
 UNUSED_VARIABLES = {
     "AWS_BEARER_TOKEN_BEDROCK": "Bedrock is not among the vendors",
 }
-"""Credentials that users expect to be used, and why they are not."""
+"""Credentials that users expect to be used, and the reasons why they are not."""
 
 WINDOW_SETTINGS = frozenset(vendor.name for vendor in LOCAL_SERVERS if vendor.window_setting is not None)
 """Vendors whose servers are started with a context window."""

@@ -36,7 +36,7 @@ def describe_bad_arguments(arguments: str) -> str:
 
 
 def show_bad_call(name: str, arguments: str) -> str:
-    """The text that replaces a call if a wire format cannot carry it."""
+    """Return the text that replaces a call if a wire format cannot carry it."""
     return f"[tool call {name} {_PREDICATES[_problem_of(arguments)]}: {arguments}]"
 
 
@@ -59,7 +59,7 @@ def _problem_of(arguments: str) -> Problem:
 
 
 def _ends_early(error: stdlib_json.JSONDecodeError) -> bool:
-    """Would the text be JSON if more of it had arrived?"""
+    """Return whether the text would be JSON if more of it had arrived."""
     rest = error.doc[error.pos :].strip()
     if not rest or error.msg.startswith("Unterminated string"):
         return bool(error.doc.strip())

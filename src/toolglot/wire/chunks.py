@@ -1,4 +1,4 @@
-"""Chunks of a stream as callers of the library have them: bytes, text, parsed events, or events of an SDK."""
+"""Convert the stream chunks of library callers: bytes, text, parsed events, or events of an SDK."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def to_frame(chunk: Chunk, framing: Framing) -> bytes:
 
 
 def join_chunks(source: Chunk | Iterable[Chunk], framing: Framing) -> bytes:
-    """The bytes of a recorded stream.
+    """Return the bytes of a recorded stream.
 
-    Raises:
-        TypeError: it is no stream.
+    Raises: TypeError: it is not a stream.
     """
     return b"".join(to_frame(chunk, framing) for chunk in _iterate(source))
 
 
 def read_chunks(source: Chunk | Iterable[Chunk], shape: StreamShape) -> Iterator[bytes]:
-    """The bytes of a stream. A stream that is given whole is one chunk.
+    """Yield the bytes of a stream. A stream that is passed as a whole is one chunk.
 
     Raises:
         TypeError: it is not a stream.
@@ -55,7 +54,7 @@ def read_chunks(source: Chunk | Iterable[Chunk], shape: StreamShape) -> Iterator
 
 
 async def read_async_chunks(source: AsyncIterable[Chunk] | Iterable[Chunk], shape: StreamShape) -> AsyncIterator[bytes]:
-    """`read_chunks` for an asynchronous source."""
+    """Read chunks from an asynchronous source, like `read_chunks`."""
     if not isinstance(source, AsyncIterable):
         for data in read_chunks(source, shape):
             yield data
@@ -79,5 +78,5 @@ def _iterate(source: Chunk | Iterable[Chunk]) -> Iterable[Chunk]:
 
 
 def _missing_end(frame: bytes, shape: StreamShape) -> bytes:
-    """The final event, if the parsed events lack it: SDKs do not pass on the end marker of Chat Completions."""
+    """Return the final event, if the parsed events lack it: SDKs do not pass on the end marker of Chat Completions."""
     return b"" if shape.last_event.endswith(frame) else shape.last_event

@@ -14,7 +14,7 @@ def shift_span(citation: Citation, by: int) -> Citation:
 
 
 def span_of(citation: Citation, length: int) -> tuple[int, int]:
-    """The span for a wire format that requires one. It defaults to the whole cited text, which has this length."""
+    """Return the span for a wire format that requires one. It defaults to the whole text, which has this length."""
     return citation.start or 0, length if citation.end is None else citation.end
 
 

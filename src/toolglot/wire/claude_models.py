@@ -1,4 +1,4 @@
-"""Prompt-cache facts of Claude models, by name. They hold for every API that serves them."""
+"""Prompt-cache facts of Claude models, by name. They apply to every API that serves the models."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from toolglot.errors import CONTEXT_OVERFLOW, STATUS, ApiError, ContextOverflow,
 from toolglot.ir import replace
 
 LONGEST_TEXT = 8000
-"""Characters of a message that are searched."""
+"""Maximum characters of a message that are searched."""
 
 # Codes and types that always mean an overflow.
 _CODES = frozenset(
@@ -173,7 +173,7 @@ def recognize_overflow(error: ApiError, members: Mapping[str, Any] | None = None
 
 
 def _read_counts(text: str) -> ContextOverflow | None:
-    """The counts in a message; None if no pattern matches."""
+    """Return the counts in a message; None if no pattern matches."""
     for overflow in OVERFLOW_PATTERNS:
         if (match := overflow.pattern.search(text)) is not None:
             counts = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value}

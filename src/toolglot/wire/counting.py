@@ -16,7 +16,7 @@ _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(di
 
 
 def read_members(data: bytes) -> dict[str, msgspec.Raw]:
-    """The members of a JSON object, each in its original spelling."""
+    """Return the members of a JSON object, each in its original spelling."""
     return json.decode_typed(data, _members)
 
 
@@ -26,7 +26,7 @@ def select_members(data: bytes, names: Collection[str]) -> bytes:
 
 
 def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:
-    """The number of tokens in an answer.
+    """Return the number of tokens in an answer.
 
     Raises:
         DecodeError: the answer has no count.

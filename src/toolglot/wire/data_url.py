@@ -21,7 +21,7 @@ _ANY_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BASE64 = re.compile(r";[ \t]*base64[ \t]*\Z", re.IGNORECASE)
 _BEFORE_COMMA = re.compile(rf"(?:[^,\"]++|{QUOTED_STRING}|(?!))*+(?=,)")
 _MAX_HEAD = 1024
-"""Maximum length of the part before the comma. A longer one is no media type."""
+"""Maximum length of the part before the comma. A longer one is not a media type."""
 
 
 class _Head(NamedTuple):
@@ -36,7 +36,7 @@ def _read_head(url: str) -> _Head | None:
     if _SCHEME.match(url) is None:
         return None
     found = _BEFORE_COMMA.match(url, 0, _MAX_HEAD)
-    # A quote that does not end is no quoted string.
+    # A quote without an end is not a quoted string.
     comma = url.find(",", 0, _MAX_HEAD) if found is None else found.end()
     if comma < 0:
         return None

@@ -70,10 +70,10 @@ def effort_to_budget(effort: str, limit: int, reserved: int | None = None) -> in
 
 
 def budget_to_effort(budget: int) -> str:
-    """The first effort that is not below this budget."""
+    """Return the first effort that is not below this budget."""
     return next((effort for effort in SCALE[2:] if budget <= BUDGETS[effort]), SCALE[-1])
 
 
 def has_no_amount(reasoning: Reasoning) -> bool:
-    """Is reasoning switched on without an effort or a budget?"""
+    """Return whether reasoning is turned on without an effort or a budget."""
     return reasoning.mode == "on" and reasoning.effort is None and reasoning.budget_tokens is None

@@ -1,8 +1,8 @@
 """Reads the error documents of all vendors.
 
 Servers that imitate an API answer with errors of many forms: the API's own envelope, the bare error object, FastAPI's
-`detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They come with an
-HTTP error status, with status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then
+`detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They arrive with an
+HTTP error status, with status 200, or as a frame of a stream. `find_error` recognizes the form; each dialect then
 interprets the members.
 """
 
@@ -35,10 +35,10 @@ _PROBLEM_TYPES = ("about:", "http:", "https:")
 """Prefixes of the `type` in RFC 9457's problem details."""
 
 LONGEST_PROVIDER_WORDS = 2000
-"""Characters of a provider's reply that are appended to the message."""
+"""Maximum characters of a provider's reply that are appended to the message."""
 
 LONGEST_UNREAD = 1000
-"""Characters of a document without a message that become the message."""
+"""Maximum characters of a document without a message that become the message."""
 
 
 class ErrorDocument(Struct, frozen=True):
@@ -47,7 +47,7 @@ class ErrorDocument(Struct, frozen=True):
     fields: dict[str, Any]
     outer: dict[str, Any]
     is_enveloped: bool
-    """The error is an object in the member `error`, the form that all APIs share and their clients expect."""
+    """True if the error is an object in the member `error`, the form that all APIs share and their clients expect."""
 
     @property
     def status(self) -> int:
@@ -86,7 +86,7 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def innermost(self) -> dict[str, Any]:
-        """The members of the provider's error if this error passes one on, else its own."""
+        """The members of the provider's error if this error passes one on, otherwise its own."""
         raw = self._provider_reply
         if isinstance(raw, str):
             try:
@@ -142,12 +142,12 @@ _PAGE_TEXT = re.compile(rb">\s*+([^<>{\s][^<>{]{0,199})<")
 
 
 def is_web_page(body: bytes) -> bool:
-    """Whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
+    """Return whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
     return _WEB_PAGE.match(body) is not None
 
 
 def describe_web_page(body: bytes, status: int, upstream: str = "") -> str:
-    """The message for an error whose body is a web page: its title or its first text, without the markup."""
+    """Return the message for an error whose body is a web page: its title or its first text, without the markup."""
     title = _TITLE.search(body) or _PAGE_TEXT.search(body)
     shown = f" ({' '.join(title[1].decode('utf-8', 'replace').split())!r})" if title else ""
     name = f" {upstream!r}" if upstream else ""
@@ -155,7 +155,7 @@ def describe_web_page(body: bytes, status: int, upstream: str = "") -> str:
 
 
 def message_of_text(body: bytes, status: int, limit: int = 2000) -> str:
-    """The message of an error whose body is not JSON."""
+    """Return the message of an error whose body is not JSON."""
     if is_web_page(body):
         return describe_web_page(body, status)
     return body.decode("utf-8", "replace").strip()[:limit] or f"HTTP status {status}"
@@ -174,8 +174,7 @@ def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping
 
 
 def _message_or_error(value: dict[str, Any], error: Any) -> Any:
-    """`message` if there is one, else `error`. Spring and others write `{"error": "Not Found", "message": "No
-    route"}`."""
+    """Return `message`, or `error` if there is none. Spring writes `{"error": "Not Found", "message": "No route"}`."""
     message = value.get("message")
     return message if isinstance(message, str) and message else error
 
@@ -185,7 +184,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
 
 
 def _is_flat(value: dict[str, Any]) -> bool:
-    """Is this the error object itself, without an envelope?"""
+    """Return whether this is the error object itself, without an envelope."""
     if _is_answer(value) or value.get("object"):
         return False
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
@@ -196,7 +195,7 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 
 def _is_failure(value: dict[str, Any]) -> bool:
-    """Is this `{"code": 500, "msg": "…", "success": false}`? Z.ai's proxies write it, also with status 200."""
+    """Whether this is `{"code": 500, "msg": "…", "success": false}`. Z.ai's proxies write it, even with status 200."""
     return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _SUCCESS_CODES
 
 
@@ -205,7 +204,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
-    """Events of a stream also have a `type`, most with a dot in it, and may have a `message` without being errors."""
+    """Whether a document may be an error. Stream events also have a `type`, usually with a dot, and may have a
+    `message`."""
     if not isinstance(kind, str) or not kind:
         return True
     if any(mark in kind.lower() for mark in _TYPE_MARKS):
@@ -283,7 +283,7 @@ GOOGLE_KINDS_OF_REASON: dict[str, ErrorKind] = {
 
 
 def google_kind(fields: Mapping[str, Any]) -> ErrorKind | None:
-    """The kind that Google's members name; None for errors of other vendors."""
+    """Return the kind that Google's members name; None for errors of other vendors."""
     name = fields.get("status")
     of_reason = GOOGLE_KINDS_OF_REASON.get(google_reason(fields) or "")
     return of_reason or (GOOGLE_KINDS.get(name) if isinstance(name, str) else None)
@@ -294,7 +294,7 @@ def google_reason(fields: Mapping[str, Any]) -> str | None:
 
 
 def google_field(fields: Mapping[str, Any]) -> str | None:
-    """The field of the request that is wrong."""
+    """Return the invalid field of the request."""
     violations = _detail(fields, "BadRequest").get("fieldViolations")
     first = violations[0] if isinstance(violations, list) and violations else None
     field = first.get("field") if isinstance(first, dict) else None

@@ -18,16 +18,16 @@ class Framing(Struct, frozen=True, kw_only=True):
     noun: str
     """The name of a frame in messages."""
     is_bare: bool = False
-    """A frame is a JSON document without SSE fields around it."""
+    """True if a frame is a JSON document without SSE fields around it."""
     can_be_array: bool = False
-    """The documents may also arrive as the elements of one JSON array."""
+    """True if the documents may also arrive as the elements of one JSON array."""
 
     def split(self, data: bytes) -> list[bytes]:
         """Split the data into frames. Each keeps its end; the last one may be incomplete."""
         return data.splitlines(keepends=True) if self.is_bare else split_frames(data)
 
     def end_of_frames(self, data: bytearray, start: int) -> int:
-        """Offset where the last complete frame ends, looking only at ends after `start`; 0 if there is none."""
+        """Find the end of the last complete frame. Looks only for ends after `start`; 0 if there is none."""
         return data.rfind(b"\n", start) + 1 if self.is_bare else end_of_frames(data, start)
 
     def documents(self, data: bytes) -> list[Frame]:
@@ -38,14 +38,14 @@ class Framing(Struct, frozen=True, kw_only=True):
         return [*reader.feed(data), *reader.close()]
 
     def is_stream(self, data: bytes) -> bool:
-        """Does the data begin like a stream, not like a whole document?"""
+        """Return whether the data begins like a stream, not like a whole document."""
         if not self.is_bare:
             return is_event_stream(data)
         head, newline, rest = data.lstrip().partition(b"\n")
         return head.startswith(b"{") and head.rstrip().endswith(b"}") and bool(newline and rest.strip())
 
     def is_document(self, data: bytes) -> bool:
-        """Is the data one document, not a stream?"""
+        """Return whether the data is one document, not a stream."""
         return data.lstrip().startswith(b"{") and not (self.is_bare and self.is_stream(data))
 
 

@@ -29,7 +29,7 @@ def encode(value: Any, used_up: str = "") -> bytes:
 
 
 def _encoding_cost(value: Any, most: int) -> int:
-    """Cost of encoding a value, in bytes of text that take equally long. Stops counting above `most`."""
+    """Return the cost of encoding a value, in bytes of text that take equally long. Stops counting above `most`."""
     size = 0
     waiting: list[Any] = [(value,)]
     while waiting and size <= most:

@@ -56,7 +56,7 @@ _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
 def _bracket_content() -> bytes:
-    """Pattern of the content of brackets. Every quantifier is possessive, so nothing is matched in two ways."""
+    """Build the pattern of the content of brackets. Every quantifier is possessive, so nothing matches in two ways."""
     inside = rb'(?:[^"\[\]{}]++|%b|(?!))*+' % _STRING
     for _ in range(_SCANNED_LEVELS):
         inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}]|(?!))*+' % (_STRING, inside)
@@ -68,13 +68,13 @@ _CONTAINER = rb"[\[{]%b[\]}]" % _bracket_content()
 
 @cache  # compiling takes milliseconds, and many processes never read a large document
 def _members_pattern() -> re.Pattern[bytes]:
-    """Matches as many members of an object or array as possible, each with the comma after it."""
+    """Build a pattern that matches as many members of an object or array as possible, each with the comma after it."""
     return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b|(?!))++,|(?!))*+' % (_STRING, _CONTAINER), re.DOTALL)
 
 
 @cache
 def _value_pattern() -> re.Pattern[bytes]:
-    """Matches one value."""
+    """Build a pattern that matches one value."""
     return re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
 
 
@@ -167,7 +167,7 @@ class IncrementalReader:
         return found.end()
 
     def _read_key(self, at: int) -> tuple[str, int]:
-        """The next key, and the offset where its value begins."""
+        """Return the next key, and the offset where its value begins."""
         at = self._skip_space(at)
         if self._raw[at : at + 1] != b'"':
             raise IrregularJsonError
@@ -181,7 +181,7 @@ class IncrementalReader:
         return key, self._skip_space(end + 1)
 
     def _read_value(self, at: int) -> tuple[Any, int]:
-        """The value that begins here, and the offset where it ends."""
+        """Return the value that begins here, and the offset where it ends."""
         end = self._small_value_end(at)
         if end is not None:
             return self._decode_small(self._raw[at:end]), end
@@ -195,13 +195,13 @@ class IncrementalReader:
         raise IrregularJsonError
 
     def _small_value_end(self, at: int) -> int | None:
-        """Offset where the value that begins here ends, if it is small; else None."""
+        """Return the offset where the value that begins here ends, if it is small; otherwise None."""
         found = _value_pattern().match(self._raw, at, at + SLICE)
         is_whole = found is not None and (found.end() < at + SLICE or self._raw[at] in b'"[{')
         return found.end() if found is not None and is_whole else None
 
     def _value_end(self, at: int) -> int:
-        """Offset where the value that begins here ends, regardless of its size."""
+        """Return the offset where the value that begins here ends, regardless of its size."""
         end = self._small_value_end(at)
         if end is not None:
             return end
@@ -292,7 +292,7 @@ class IncrementalReader:
         return text, start + 1
 
     def _piece_ends(self, at: int) -> Iterator[int]:
-        """Offsets where the pieces of a string end. No character and no escape is cut."""
+        """Yield the offsets where the pieces of a string end. No character and no escape is cut."""
         at += 1
         while self._raw[at : at + 1] != b'"':
             at = self._piece_end(at)
@@ -321,13 +321,13 @@ def count_colons(raw: bytes) -> int:
 
 
 def allocate_buffer(size: int) -> BytesIO:
-    """A buffer for this many bytes that returns its content without copying it. All memory is reserved at once but not
-    touched; a buffer that grows would be copied repeatedly."""
+    """Return a buffer for this many bytes that returns its content without copying it. All memory is reserved at once
+    but not touched; a buffer that grows would be copied repeatedly."""
     return BytesIO(bytes(size))
 
 
 def join_bytes(*parts: bytes | memoryview) -> bytes:
-    """`b"".join(parts)` in short calls."""
+    """Join bytes as `b"".join(parts)` does, in several short calls."""
     size = sum(map(len, parts))
     if size <= PIECE or len(parts) == 1:
         return b"".join(parts)
@@ -340,7 +340,7 @@ def join_bytes(*parts: bytes | memoryview) -> bytes:
 
 
 def decode_utf8(raw: bytes) -> str:
-    """`raw.decode()` in short calls."""
+    """Decode bytes as `raw.decode()` does, in several short calls."""
     decode, text = getincrementaldecoder("utf-8")().decode, ""
     for at in range(0, len(raw), PIECE):
         text += decode(raw[at : at + PIECE], at + PIECE >= len(raw))
@@ -348,16 +348,18 @@ def decode_utf8(raw: bytes) -> str:
 
 
 def append_text(text: str, more: str, start: int = 0) -> str:
-    """`text + more[start:]` in short calls."""
+    """Append text as `text + more[start:]` does, in several short calls."""
     for at in range(start, len(more), PIECE):
         text += more[at : at + PIECE]
     return text
 
 
 def drain(values: list[T]) -> Iterable[T]:
-    """The values of a list, which is emptied after the last one if it is long. Freeing a hundred thousand values in one
-    call takes long. Freeing each one on the way delays the garbage collector, which subtracts freed objects from its
-    count of new ones."""
+    """Return the values of a list. A long list is emptied after its last value.
+
+    Freeing a hundred thousand values in one call takes long. Freeing each value during the iteration delays the garbage
+    collector, which subtracts freed objects from its count of new ones.
+    """
     return values if len(values) <= _FREED_PER_CALL else _drain_long(values)
 
 
@@ -367,18 +369,18 @@ def _drain_long(values: list[T]) -> Iterator[T]:
 
 
 def clear_list(values: list[Any]) -> None:
-    """`values.clear()` in short calls."""
+    """Empty a list as `values.clear()` does, in several short calls."""
     while values:
         del values[-_FREED_PER_CALL:]
 
 
 def contains(raw: bytes, part: bytes) -> bool:
-    """`part in raw` in short calls."""
+    """Whether `part in raw`, in several short calls."""
     return any(raw.find(part, at, at + PIECE + len(part)) >= 0 for at in range(0, len(raw), PIECE))
 
 
 def is_large(raw: bytes) -> bool:
-    """Would decoding in one call take long? It does for many bytes, or for many values."""
+    """Return whether decoding in one call would take long, because of many bytes or many values."""
     size = len(raw)
     if size > LARGE:
         return True

@@ -1,4 +1,4 @@
-"""Decodes and encodes JSON; strict about what it accepts.
+"""Decode and encode JSON strictly.
 
 `decode` refuses ambiguous or dangerous documents: invalid UTF-8, lone surrogates, NaN, duplicate keys, excessive depth
 or size. Each refusal is a `DecodeError` with the path, if the path can be found with limited work: a sender of invalid
@@ -27,14 +27,16 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 Anthropic does, unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 500_000
-"""More objects and arrays than any model reads. Building them costs a hundred times what their bytes cost."""
+"""Maximum objects and arrays of a document. Building them costs a hundred times as much as their bytes.
+"""
 
 MAX_MEMBERS = 500_000
-"""Members of all objects of a document. Each takes two microseconds to build, twenty times as long as an element of an
-array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
+"""Maximum members of all objects of a document. Each takes two microseconds to build, twenty times as long as an
+element of an array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000.
+"""
 
 MAX_VALUES = 2_000_000
-"""Members and elements of a document."""
+"""Maximum members and elements of a document."""
 
 ANSWER_FACTOR = 4
 """A whole answer may have this many times more values: log probabilities are many small values, and the operator
@@ -51,7 +53,9 @@ _SEARCH_WINDOW = 4 * 1024 * 1024
 """Bytes that are searched for an error after the last position known to be valid."""
 
 _MAX_TOKENS = 200_000
-"""Tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far fewer."""
+"""Maximum tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far
+fewer.
+"""
 
 TOO_DEEP = "the JSON is nested too deeply"
 
@@ -73,8 +77,8 @@ _find_line_separator = re.compile(b"|".join(_LINE_SEPARATORS)).search
 
 
 def escape_line_separators(data: bytes) -> bytes:
-    """Escape the characters that are no line end in JSON but are one for some clients."""
-    # Membership of a byte is five times as fast as a search for several, and most text has neither of these.
+    """Escape the characters that are line ends for some clients, but not in JSON."""
+    # A membership test for a byte is five times as fast as a search for several, and most text has neither.
     if data.isascii() or not (0xC2 in data or 0xE2 in data) or _find_line_separator(data) is None:
         return data
     for character, escape in _LINE_SEPARATORS.items():
@@ -83,13 +87,13 @@ def escape_line_separators(data: bytes) -> bytes:
 
 
 def encode_frame(value: Any) -> bytes:
-    """Encode a JSON value of a stream, on what every client takes for one line."""
+    """Encode a JSON value of a stream on one line, for every client."""
     return escape_line_separators(encode(value))
 
 
 def encode_document(value: Any, used_up: str = "") -> bytes:
-    """Like `encode`, for a value that may be large: in slices if other threads wait for the interpreter. The array in
-    the member `used_up` may be empty afterwards."""
+    """Encode a value that may be large, as `encode` does, but in slices if other threads wait for the interpreter. The
+    array in the member `used_up` may be empty afterwards."""
     return incremental_encode.encode(value, used_up) if incremental_json.shares_interpreter() else encode(value)
 
 
@@ -248,8 +252,9 @@ def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
 
 
 def _without_strings(raw: bytes) -> Iterator[bytes]:
-    """Yield the bytes outside the strings of a document piece by piece, so that other threads get the interpreter in
-    between."""
+    """Yield the bytes outside the strings of a document piece by piece, so that other threads can use the interpreter
+    in between.
+    """
     at, inside = 0, False
     while at < len(raw):
         end = at + incremental_json.SLICE
@@ -299,7 +304,7 @@ def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> Dec
 
 
 def _invalid_utf8(raw: bytes) -> int | None:
-    """Offset of the first byte that is not UTF-8; None if there is none."""
+    """Return the offset of the first byte that is not UTF-8; None if there is none."""
     decoder = getincrementaldecoder("utf-8")()
     for at in range(0, len(raw), incremental_json.PIECE):
         held = len(decoder.getstate()[0])  # bytes of a character that began in the previous piece
@@ -317,8 +322,8 @@ _LONE_SURROGATE = re.compile(
 
 
 def find_lone_surrogates(raw: bytes) -> list[tuple[int, int]]:
-    """The spans of all escaped surrogates without a partner."""
-    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    """Return the spans of all escaped surrogates without a partner."""
+    # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     return [match.span() for match in _LONE_SURROGATE.finditer(raw.replace(rb"\\", b"  "))]
 
 
@@ -335,8 +340,8 @@ def replace_lone_surrogates(raw: bytes) -> tuple[bytes, int]:
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
-    """Offset of the first escaped surrogate without a partner; 0 if there is none."""
-    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    """Return the offset of the first escaped surrogate without a partner; 0 if there is none."""
+    # In a run of backslashes, each pair means one backslash. Only an odd last one begins an escape.
     near = raw[since : since + _SEARCH_WINDOW] if since else raw
     lone = _LONE_SURROGATE.search(near.replace(rb"\\", b"  "))
     return since + lone.start() if lone is not None else 0
@@ -352,13 +357,13 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 def _may_be_out_of_range(raw: bytes) -> bool:
-    """May the document have a number that no machine number can hold?"""
+    """Return whether the document may have a number that no machine number can hold."""
     pieces = range(0, len(raw), incremental_json.PIECE)
     return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
 
 def _number_out_of_range(raw: bytes, since: int) -> int:
-    """Offset of the first number that no machine number can hold; 0 if it is not found within the limit."""
+    """Return the offset of the first number that no machine number can hold; 0 if it is not found within the limit."""
     for match in islice(_NUMBER.finditer(raw, since), _MAX_TOKENS):
         try:
             _decode_any(match[0])
@@ -398,12 +403,11 @@ def _string_end(raw: bytes, at: int, end: int) -> int:
 
 
 def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
-    """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are no
-    object.
-
-    Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON text can hold what
-    `object_value` cannot return: an escaped lone surrogate, and numbers out of range (RFC 8259, sections 6
-    and 8.2). In a request (`is_request`) such arguments count as no object: Anthropic's server refuses them.
+    """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are
+    not an object. Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON
+    text can hold what `object_value` cannot return: an escaped lone surrogate, and numbers out of range (RFC 8259,
+    sections 6 and 8.2). In a request (`is_request`), such arguments do not count as an object, because Anthropic's
+    server refuses them.
     """
     if text.strip() in ("", "null"):
         return msgspec.Raw(b"{}")
@@ -421,7 +425,7 @@ def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
 
 
 def _text_only_object(raw: bytes) -> msgspec.Raw | None:
-    """`object_of` for an object with values that only JSON text can hold."""
+    """Return the same as `object_of` for an object with values that only JSON text can hold."""
     if not raw.lstrip().startswith(b"{") or _invalid_utf8(raw) is not None:
         return None
     try:
@@ -432,7 +436,7 @@ def _text_only_object(raw: bytes) -> msgspec.Raw | None:
 
 
 def object_value(text: str) -> dict[str, Any] | None:
-    """The value of tool-call arguments; None if they are no object, or hold what no value can."""
+    """Return the value of tool-call arguments; None if they are not an object, or if no Python value can hold them."""
     raw = object_of(text)
     if raw is None:
         return None
@@ -444,8 +448,8 @@ def object_value(text: str) -> dict[str, Any] | None:
 
 
 def plain_object(text: str) -> msgspec.Raw | None:
-    """Like `object_of`, but only for arguments that need no note, as nearly all do: a small object on one line without
-    repeated keys. None for all others."""
+    """Return the same as `object_of`, but only for arguments that need no note, as nearly all do: a small object on one
+    line without repeated keys. None for all others."""
     if text[:1] != "{" or "\n" in text or "\r" in text:
         return None
     try:
@@ -458,7 +462,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
 
 
 def is_object(text: str) -> bool:
-    """Would `object_of` return an object for this text?"""
+    """Return whether `object_of` would return an object for this text."""
     if len(text) <= _SHORT:
         try:
             if type(_decode_any(text)) is dict:
@@ -469,7 +473,7 @@ def is_object(text: str) -> bool:
 
 
 def has_repeated_key(text: str) -> bool:
-    """Does an object in this JSON text repeat a key? False if the text is not JSON."""
+    """Return whether an object in this JSON text repeats a key. False if the text is not JSON."""
     if text.count(":") < 2:
         return False
     raw = text.encode("utf-8", "surrogatepass")
@@ -484,7 +488,7 @@ def has_repeated_key(text: str) -> bool:
 
 
 def repeats_a_key(text: str, value: Any) -> bool:
-    """Does an object in this JSON text repeat a key? `value` is the decoded text."""
+    """Return whether an object in this JSON text repeats a key. `value` is the decoded text."""
     return text.count(":") > encode(value).count(b":")
 
 
@@ -508,7 +512,7 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
 
 
 _MAX_SPLICES = 16
-"""Occurrences of the key that are tried before the whole object is encoded again."""
+"""Maximum occurrences of the key that are tried before the whole object is encoded again."""
 
 
 def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) -> bytes:
@@ -532,7 +536,7 @@ def _member_pattern(key: str) -> re.Pattern[bytes]:
 
 
 def path_at(raw: bytes, offset: int) -> str:
-    """The path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
+    """Return the path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
     stack: list[str | int | None] = []
     key: slice | None = None
     tokens = _tokens(raw, offset)

@@ -1,4 +1,4 @@
-"""JSON Schema as data: where a schema holds other schemas, and keywords of older drafts in the form of draft 2020-12.
+"""JSON Schema as data: the places of subschemas, and keywords of older drafts in the form of draft 2020-12.
 
 Nothing here recurses: schemas may be very deep.
 """
@@ -71,7 +71,7 @@ def rewrite_schemas(schema: Schema, rewrite: Callable[[Schema], Schema]) -> Sche
 
 
 def is_dated(node: Schema) -> bool:
-    """Would `modernize` change this schema?"""
+    """Return whether `modernize` would change this schema."""
     kind = node.get("type")
     if (type(kind) is str and kind in TYPES) or (type(kind) is list and any(map(_is_upper, kind))):
         return True
@@ -81,9 +81,10 @@ def is_dated(node: Schema) -> bool:
 
 
 def modernize(node: Schema) -> Schema:
-    """Write one schema as draft 2020-12 wants it; schemas inside stay. Types are in lower case. A list in `items` is
-    `prefixItems`. A bound is exclusive by its own keyword, and not by a flag. A property is required by the list of its
-    object."""
+    """Write one schema in the form of draft 2020-12; subschemas stay. Types become lower case. A list in `items`
+    becomes `prefixItems`. A flag for an exclusive bound becomes its own keyword. A flag for a required property moves
+    to the list of its object.
+    """
     properties = node.get("properties")
     flagged = _flagged_properties(properties) if type(properties) is dict else []
     if not flagged and not is_dated(node):
@@ -109,7 +110,7 @@ def modernize(node: Schema) -> Schema:
 
 
 def _flagged_properties(properties: Schema) -> list[str]:
-    """Properties that say themselves that they are required, as in draft 3."""
+    """Return the properties with a flag that marks them as required, as in draft 3."""
     return [name for name, schema in properties.items() if type(schema) is dict and schema.get("required") is True]
 
 
@@ -126,6 +127,6 @@ def _lower_types(node: Schema) -> None:
 
 
 def lacks_items(node: Schema) -> bool:
-    """Whether this is an array schema without a schema for its items."""
+    """Return whether this is an array schema without a schema for its items."""
     kind = node.get("type")
     return "items" not in node and (kind == "array" or (type(kind) is list and "array" in kind))

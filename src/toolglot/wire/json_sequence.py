@@ -1,4 +1,4 @@
-"""Reads JSON objects that arrive in an array, or one after another, from bytes cut anywhere."""
+"""Read JSON objects that arrive in an array, or one after another, from bytes that are split anywhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Errors whose message says more than their status and code: unpaid bills, requests above a token limit, conversations
-that a chat template refuses.
+"""Errors whose message is more specific than their status and code: unpaid bills, requests above a token limit,
+conversations that a chat template refuses.
 
 Dialects call `recognize_error` on each error that they read. It corrects the kind, which determines whether a request
 is retried and which error of its own API the client gets. The texts are those of the vendors, as users quote them in

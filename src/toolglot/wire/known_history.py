@@ -82,8 +82,8 @@ class HistoryCache(Generic[T]):
         self.size = 0
 
     def read(self, data: bytes, decode: Callable[[bytes], list[T] | None]) -> Sequence[T] | None:
-        """The elements of the conversation in these bytes. `decode` reads those that are not known, from an array of
-        them, and returns None if only the whole request can be read. Raises the same as `decode`."""
+        """Return the elements of the conversation in these bytes. `decode` reads those that are not known, from an
+        array of them, and returns None if only the whole request can be read. Raises the same as `decode`."""
         if not MIN_HISTORY_BYTES <= len(data) <= MAX_HISTORY_BYTES:
             return decode(data)
         key = data[:KEY_BYTES]
@@ -118,8 +118,8 @@ class HistoryCache(Generic[T]):
 def _extend(
     known: _KnownHistory[T], count: int, data: bytes, decode: Callable[[bytes], list[T] | None]
 ) -> _KnownHistory[T] | None:
-    """The conversation in these bytes, which begins with the first elements of a known one; None if something else than
-    elements follows."""
+    """Return the conversation in these bytes, which begins with the first elements of a known one; None if anything
+    other than elements follows."""
     elements, ends = known.elements, known.ends
     if count < len(ends):
         elements, ends = elements[:count], ends[:count]

@@ -101,13 +101,13 @@ _KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "vi
 
 
 def normalize_media_type(media_type: str) -> str:
-    """The registered name in lower case, without parameters."""
+    """Return the registered name in lower case, without parameters."""
     name = media_type.partition(";")[0].strip().lower()
     return _ALIASES.get(name, name)
 
 
 def charset_of(media_type: str) -> str | None:
-    """The parameter `charset` in lower case."""
+    """Return the parameter `charset` in lower case."""
     for name, value in _PARAMETER.findall(media_type):
         if name.strip().lower() == "charset":
             return value.strip().strip('"').lower() or None
@@ -115,20 +115,20 @@ def charset_of(media_type: str) -> str | None:
 
 
 def kind_of_media_type(media_type: str | None) -> MediaKind:
-    """The kind of media of this type: a document, unless the type says otherwise."""
+    """Return the kind of media of this type: a document, unless the type says otherwise."""
     return _KINDS.get((media_type or "").partition("/")[0].strip().lower(), "document")
 
 
 def detect_media_type(data: str) -> str | None:
-    """The media type that the first characters of base64 text show; None if they show none."""
+    """Return the media type that the first characters of base64 text show; None if they show none."""
     if data.startswith(_RIFF):
         return "image/webp" if data[11:16] == _WEBP else None
     return next((media_type for magic, media_type in _MAGIC.items() if data.startswith(magic)), None)
 
 
 def normalize_source(source: Source, kind: MediaKind, name: str | None = None) -> Source:
-    """A source with the media type that its data shows, else the normalized declared one, else the one for its name.
-    Images and PDF files are recognized. The declared type of a file that a vendor stores stays."""
+    """Return a source with the media type that its data shows, otherwise the normalized declared type, otherwise the
+    type for its name. Images and PDF files are recognized. The declared type of a file that a vendor stores stays."""
     if source.kind in ("file", "text"):
         return source
     declared = source.media_type
@@ -141,12 +141,12 @@ def normalize_source(source: Source, kind: MediaKind, name: str | None = None) -
 
 
 def media_type_of_name(name: str) -> str | None:
-    """The media type for the extension of a file name; None if it is unknown."""
+    """Return the media type for the extension of a file name; None if it is unknown."""
     return _BY_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
 def media_type_of_url(url: str) -> str | None:
-    """The media type for the extension of a URL's path; None if it is unknown."""
+    """Return the media type for the extension of a URL's path; None if it is unknown."""
     try:
         path = urlsplit(url).path
     except ValueError:
@@ -155,7 +155,8 @@ def media_type_of_url(url: str) -> str | None:
 
 
 def file_suffix(media_type: str) -> str:
-    """The usual file extension of a media type. The last part of the name if it is unknown: `zip` of `x-zip`."""
+    """Return the usual file extension of a media type. If the type is unknown, this is the last part of its name: `zip`
+    for `x-zip`."""
     name = normalize_media_type(media_type)
     if (suffix := _SUFFIXES.get(name)) is not None:
         return suffix

@@ -65,7 +65,7 @@ def _without_metadata(kind: inspect.Type) -> inspect.Type:
 
 
 def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    """The types of a union, or the single type."""
+    """Return the types of a union, or the single type."""
     bare = _without_metadata(kind)
     return (
         [one for outer in bare.types for one in _alternatives(outer)] if isinstance(bare, inspect.UnionType) else [bare]
@@ -161,7 +161,7 @@ class ReaderFactory:
 
 
 def _find_implied_type(readers: list[StructReader], members: Mapping[str, Raw], tag: Any) -> StructReader | None:
-    """The type of an object without a tag, if exactly one type has its implying member there."""
+    """Return the type of an object without a tag, if exactly one type has its implying member there."""
     found = [one for one in readers if one.implied_by in members and not is_null(members[one.implied_by])]
     if len(found) != 1:
         return None
@@ -303,7 +303,7 @@ class MemberReader:
             values[self.attribute] = value
 
     def _belongs_in_rest(self, raw: Raw, error: DecodeError | MissingMemberError, where: str) -> bool:
-        """Does a value of another type stay in the rest?"""
+        """Return whether a value of another type stays in the rest."""
         match self._rest_policy:
             case "other type":
                 lacks_member = isinstance(error, MissingMemberError) and error.owner == where

@@ -26,7 +26,7 @@ def make_native(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
 
 
 def native_members(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that `make_native` stored, without the notes."""
+    """Return the members that `make_native` stored, without the notes."""
     if not notes:
         return {}
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}

@@ -166,7 +166,7 @@ def read_error(value: Any, owner: str, status: int = 0, headers: Mapping[str, st
 
 
 def _native_fields(error: ApiError) -> dict[str, Any] | None:
-    """Native fields of an error from OpenAI's own APIs; None for an error of any other dialect."""
+    """Return the native fields of an error from OpenAI's own APIs; None for an error of any other dialect."""
     return next((error.native[name] for name in _FAMILY if name in error.native), None)
 
 
@@ -185,8 +185,9 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's message. Clients recognize a context overflow by OpenAI's wording, so that wording is put before
-    it."""
+    """Return the upstream's message. Clients recognize a context overflow by OpenAI's wording, so that wording is put
+    before it.
+    """
     overflow = error.overflow
     if overflow is None or not overflow.is_input_too_long or _OVERFLOW_WORDS.search(error.message):
         return error.message
@@ -197,8 +198,8 @@ def _message(error: ApiError) -> str:
 
 
 def _status(error: ApiError) -> int:
-    """The HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, else that of the
-    kind."""
+    """Return the HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, otherwise
+    that of the kind."""
     if _native_fields(error) is not None or (500 <= error.status < 600 and error.status != 529):
         return error_status(error)
     return _STATUS[error.kind]
@@ -236,7 +237,7 @@ def encode_http(error: ApiError) -> HttpError:
 
 
 def _retry_headers(error: ApiError) -> dict[str, str | None]:
-    """`retry-after` in whole seconds, the exact wait in OpenAI's `retry-after-ms`, and `x-should-retry`."""
+    """Return `retry-after` in whole seconds, the exact wait in OpenAI's `retry-after-ms`, and `x-should-retry`."""
     wait, whole = error.retry_after, retry_after.whole_seconds(error)
     exact = {} if wait is None or whole is None or wait >= whole else {"retry-after-ms": str(ceil(wait * 1000))}
     return {**retry_after.retry_after_header(error), **exact, **retry_after.should_retry_header(error)}

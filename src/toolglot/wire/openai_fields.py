@@ -13,7 +13,7 @@ from toolglot.wire import json
 from toolglot.wire.media_types import file_suffix
 
 MAX_IDENTIFIER = 64
-"""Characters of `safety_identifier`, and of the older `user`."""
+"""Maximum characters of `safety_identifier`, and of the older `user`."""
 
 REQUEST_HEADERS = frozenset(
     {"openai-organization", "openai-project", "openai-beta", "idempotency-key", "x-client-request-id"}
@@ -22,7 +22,7 @@ RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
 
 
 def encode_identifier(user: str, receipt: Receipt) -> str:
-    """The identifier of a user, hashed if it is too long (Claude Code's is a JSON object)."""
+    """Return the identifier of a user, hashed if it is too long (Claude Code's is a JSON object)."""
     if len(user) <= MAX_IDENTIFIER:
         return user
     receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
@@ -34,7 +34,7 @@ TIERS = frozenset({"auto", "default", "fast", "flex", "priority", "scale"})
 
 
 def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
-    """The tier of another dialect's request if OpenAI's APIs know it. They refuse any other."""
+    """Return the tier of another dialect's request if OpenAI's APIs know it. They refuse any other."""
     if tier is None or tier in TIERS:
         return tier
     receipt.loss("service_tier", tier, "OpenAI's APIs have no such tier")
@@ -42,7 +42,7 @@ def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
 
 
 BREAKPOINT_MODELS = r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|1\d)(?!\d)"
-"""Models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later."""
+"""Models that support `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later."""
 
 SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
     (
@@ -83,7 +83,7 @@ CACHE_LIFETIMES = {"30m": 1800, "12h": 43200}
 
 
 def encode_cache_breakpoint(cache: Cache) -> dict[str, Any]:
-    """The member `prompt_cache_breakpoint` with the nearest lifetime."""
+    """Return the member `prompt_cache_breakpoint` with the nearest lifetime."""
     hint = {"mode": "explicit"}
     if cache.seconds is not None:
         hint["ttl"] = "30m" if cache.seconds <= CACHE_LIFETIMES["30m"] else "12h"
@@ -96,13 +96,13 @@ _AUDIO_FORMATS = {media_type: name for name, media_type in AUDIO_TYPES.items()} 
 
 
 def audio_format(media_type: str | None) -> str:
-    """The value of `input_audio.format` for a media type; WAV without one."""
+    """Return the value of `input_audio.format` for a media type; WAV without one."""
     known = media_type or "audio/wav"
     return _AUDIO_FORMATS.get(known, known.partition("/")[2])
 
 
 def parse_schema_text(text: str) -> dict[str, Any] | None:
-    """Parse a tool's schema that came as JSON text; None if it is not an object."""
+    """Parse a tool schema that arrived as JSON text; None if it is not an object."""
     try:
         schema = json.decode(text.encode("utf-8", "surrogatepass"))
     except DecodeError:
@@ -111,7 +111,7 @@ def parse_schema_text(text: str) -> dict[str, Any] | None:
 
 
 def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
-    """The text that a schema came as; None if it was no text, or if the schema has changed."""
+    """Return the original text of a schema; None if it was not text, or if the schema has changed."""
     text = notes.get("$schema_text")
     return text if isinstance(text, str) and parse_schema_text(text) == schema else None
 
@@ -119,11 +119,11 @@ def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
 SCHEMA_NOTES: dict[str, Any] = {
     UNREAD.removeprefix("$"): (Note("parameters", "a schema as text", "it is read as the JSON that it holds"),)
 }
-"""The note on a tool whose schema came as text."""
+"""The note on a tool whose schema arrived as text."""
 
 
 def default_file_name(media_type: str | None) -> str:
-    """A name for file data without one. The API refuses a file without a name."""
+    """Return a name for file data without one. The API refuses a file without a name."""
     return f"document.{file_suffix(media_type or 'application/pdf')}"
 
 
@@ -138,7 +138,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def fits_strict_mode(schema: Any) -> bool:
-    """Does strict mode accept this schema? Its root must be an object. The walk does not recurse."""
+    """Return whether strict mode accepts this schema. Its root must be an object. The walk does not recurse."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
     waiting: list[Any] = [schema]

@@ -42,7 +42,7 @@ _KNOWN_MEMBERS = frozenset({"token", "logprob", "bytes", "top_logprobs"})
 
 
 def unread_members(entries: Any) -> list[dict[str, Any]]:
-    """Members of the entries that `read_logprobs` does not read."""
+    """Return the members of the entries that `read_logprobs` does not read."""
     listed = [entry for entry in entries or () if isinstance(entry, dict)] if isinstance(entries, list) else []
     tops = [top for entry in listed for top in entry.get("top_logprobs") or () if isinstance(top, dict)]
     return [

@@ -35,7 +35,7 @@ _INPUT_NAMES = {"text": "text", "image": "image", "document": "file", "audio": "
 
 
 def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
-    """This API has no pages, so the list is always whole."""
+    """Encode all models, because this API has no pages."""
     return json.encode({"object": "list", "data": [_entry(model) for model in models]})
 
 

@@ -1,6 +1,6 @@
 """`usage` of OpenAI's two APIs, which differ in the names of their members.
 
-Servers that imitate Chat Completions differ in more: where they count the cache, and whether reasoning is part of the
+Servers that imitate Chat Completions differ in more: the place of cache counts, and whether reasoning is part of the
 output. These names are read in any place:
 
 - Reads from the cache: `cached_tokens`; `cache_read_input_tokens` (LiteLLM), `prompt_cache_hit_tokens` (DeepSeek),
@@ -45,9 +45,9 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     implied: tuple[Path, ...]
     """Members that follow from the others."""
     tells_lifetimes: bool
-    """The API itself has a member for the lifetimes of cache writes."""
+    """True if the API itself has a member for the lifetimes of cache writes."""
     details_required: bool
-    """The API's types require the counts within `details`: an unreported count is written as 0."""
+    """True if the API's types require the counts within `details`: an unreported count is written as 0."""
     plain: CountNames
     """The members that the API itself has."""
     order: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         return {name: written[name] for name in self.order or written if written[name] != {}}
 
     def _details(self, usage: Usage) -> dict[str, Any]:
-        """Tokens read from the cache and written to it."""
+        """Return the numbers of tokens read from the cache and written to it."""
         read, written = usage.cached_tokens, usage.cache_write_tokens
         if self.details_required:
             counts: dict[str, Any] = {"cached_tokens": read or 0, "cache_write_tokens": written or 0}
@@ -181,7 +181,7 @@ _NO_DETAILS = (None,) * 4
 
 
 def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
-    """The names of the members and of nested members. They are nearly always the same for one server."""
+    """Return the names of the members and of nested members. They are nearly always the same for one server."""
     return (tuple(usage), *[(name, *value) for name, value in usage.items() if type(value) is dict])
 
 
@@ -217,7 +217,7 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
 def _is_consistent(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> bool:
-    """Do the counts add up as OpenAI's do? The total is input plus output, and both include their details."""
+    """Return whether the counts add up as OpenAI's do: the total is input plus output, and both include details."""
     if prompt is None or completion is None or cached > prompt or total != prompt + completion:
         return False
     return reasoning is None or reasoning <= completion
@@ -241,13 +241,13 @@ def _fill_from_total(
 def _whole_counts(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> tuple[int | None, int | None, int | None]:
-    """The input including its cache, the output including its reasoning, and the reasoning."""
+    """Return the input including its cache, the output including its reasoning, and the reasoning."""
     known, written, whole = prompt or 0, completion or 0, total or 0
     apart = _uncounted_cache(known, written, cached, reasoning or 0, whole)
     tokens = known + apart if apart else prompt
     in_total = known + (apart if whole - known - written >= apart else 0)
     beyond = whole - in_total - written
-    # Reasoning larger than the output is not part of it, regardless of the total (Perplexity's omits it).
+    # Reasoning larger than the output is not part of it, even if the total omits it (as Perplexity's does).
     if reasoning and (beyond == reasoning or reasoning > written):
         return tokens, written + reasoning, reasoning
     if reasoning is None and completion is not None and beyond > 0 and in_total:
@@ -256,7 +256,7 @@ def _whole_counts(
 
 
 def _uncounted_cache(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
-    """Number of cache tokens that the prompt does not include: all of them or 0."""
+    """Return the number of cache tokens that the prompt does not include: all of them or 0."""
     beyond = total - prompt - completion
     apart = cached > prompt or (beyond != reasoning and beyond in (cached, cached + reasoning))
     return cached if apart else 0
@@ -271,7 +271,8 @@ def usage_names(
     details_required: bool = False,
     details_last: bool = False,
 ) -> UsageNames:
-    """Names of an API from its names for input and output tokens (`prompt_tokens`, `completion_tokens`)."""
+    """Return the names of the usage fields of an API from its names for input and output tokens (`prompt_tokens`,
+    `completion_tokens`)."""
     details, produced = f"{tokens_in}_details", f"{tokens_out}_details"
     lifetimes = (
         ((details, "cache_write_tokens_details"), "ttl_12h_tokens", "ttl_30m_tokens"),
@@ -305,7 +306,7 @@ def usage_names(
 
 
 def _plain_names(names: UsageNames) -> CountNames:
-    """The first name of each count is the API's own. Any other name needs a `UsageReader` to choose between them."""
+    """Return the API's own names, which come first. Other names need a `UsageReader`, which chooses between them."""
     own = {
         names.input: "input",
         names.output: "output",

@@ -1,4 +1,4 @@
-"""Objects of the vendors' SDKs as JSON, and JSON as objects of an SDK.
+"""Convert objects of the vendors' SDKs to JSON and back.
 
 The SDKs of OpenAI, Anthropic, Google and Ollama use pydantic models. Nothing here imports pydantic or an SDK: an object
 is recognized by its method `model_dump`.
@@ -34,8 +34,8 @@ def is_sdk_object(value: object) -> bool:
 
 
 def dump(value: Any) -> dict[str, Any]:
-    """The JSON of an SDK's object, with the members that its vendor sent. Bytes and enums stay as they are: msgspec
-    encodes both.
+    """Return the JSON of an SDK's object, with the members that its vendor sent. Bytes and enums stay as they are:
+    msgspec encodes both.
 
     Raises:
         TypeError: it is not such an object.
@@ -46,7 +46,7 @@ def dump(value: Any) -> dict[str, Any]:
 
 
 def validate(model: Any, value: Any) -> Any:
-    """The value as an object of an SDK's class, or of one of the classes in a union type."""
+    """Return the value as an object of an SDK's class, or of one of the classes in a union type."""
     if hasattr(model, "model_validate"):
         return model.model_validate(value)
     from pydantic import TypeAdapter  # of the caller's SDK

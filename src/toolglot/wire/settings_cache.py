@@ -1,7 +1,7 @@
 """Caches the decoded settings of recent requests, keyed by the bytes around the conversation.
 
 An agent sends its system prompt, tools and settings with each request in the same bytes; only the conversation is new.
-So the decoded settings are cached with the bytes around the conversation. If those bytes come again, only the
+So the decoded settings are cached with the bytes around the conversation. If the same bytes arrive again, only the
 conversation is decoded. The document is the same: equal bytes up to the value of one member, a whole value, and equal
 bytes after it.
 """
@@ -22,18 +22,18 @@ from toolglot.wire.known_history import HistoryCache
 FINGERPRINT_BYTES = 64
 """Bytes at the end of a request that select the candidates; bytes at its beginning if the conversation comes last."""
 MAX_PER_FINGERPRINT = 4
-"""Entries with the same fingerprint."""
+"""Maximum entries with the same fingerprint."""
 MAX_FINGERPRINTS = 256
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of all entries. Memory use is about twice that: the bytes, and the decoded settings."""
+"""Maximum bytes of all entries. Memory use is about twice that: the bytes, and the decoded settings."""
 MAX_ENTRY_BYTES = 512 * 1024
-"""Bytes around one conversation."""
+"""Maximum bytes around one conversation."""
 MAX_REQUEST_BYTES = 1024 * 1024
 """Larger requests are not cached: finding the conversation is one call of the parser."""
 MAX_MISSES = 16
 """After this many misses in a row, only one request in as many is cached."""
 MAX_CANDIDATES = 16
-"""Occurrences of the member's name that are tried as the conversation."""
+"""Maximum occurrences of the member's name that are tried as the conversation."""
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -71,7 +71,7 @@ class SettingsCache(Generic[T, E]):
         return sum(map(len, self._entries.values()))
 
     def find(self, data: bytes) -> tuple[T, bytes] | None:
-        """The settings of a request with these bytes, and the bytes of its conversation; None on a miss."""
+        """Return the settings of a request with these bytes, and the bytes of its conversation; None on a miss."""
         for fingerprint in (data[-FINGERPRINT_BYTES:], data[:FINGERPRINT_BYTES]):
             for entry in self._entries.get(fingerprint, ()):
                 if data.endswith(entry.after, entry.start) and data.startswith(entry.before):
@@ -98,7 +98,7 @@ class SettingsCache(Generic[T, E]):
             self._insert(fingerprint, entry)
 
     def _encloses_history(self, before: bytes, after: bytes) -> bool:
-        """Is the conversation between these bytes? The same bytes may also occur elsewhere in the request."""
+        """Return whether the conversation is between these bytes. The same bytes may also occur elsewhere."""
         try:
             return bytes(self._outline(b"%b[0]%b" % (before, after)).history) == b"[0]"
         except msgspec.MsgspecError:

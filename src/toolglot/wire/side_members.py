@@ -1,7 +1,7 @@
 """Reads documents whose side members have the wrong type: an id, the usage, annotations.
 
-No such member is worth the loss of an answer. A number is converted to text, anything else is removed, and the receipt
-has a line for each.
+No such member is worth the loss of an answer. A number is converted to text, any other value is removed, and the
+receipt has a line for each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.receipt import Loss, Note, Receipt, ReceiptLine
 from toolglot.wire import json
 
 _MAX_MEMBERS = 32
-"""Side members that are mended in one document. Each costs another decode."""
+"""Maximum side members to repair in one document. Each costs another decode."""
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _WHY_REMOVED = "its type differs from the API's, and it cannot be read"
 _WHY_CONVERTED = "it came as a number"

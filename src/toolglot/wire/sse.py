@@ -1,9 +1,9 @@
 """Server-sent events: bytes cut anywhere -> (event name, data), as the WHATWG specification says.
 
 Line ends may be LF, CRLF or CR. A byte-order mark, comments and unknown fields are skipped. Several `data` lines are
-joined by LF. The specification also skips lines that are no field at all. A reader can ask for them, because proxies
-write errors among events without `data:`, and bytes in front of `data:` hide a part of the answer. The work is linear
-in the bytes, however they are cut, and an event larger than `limit` is refused.
+joined by LF. The specification also skips lines that are not fields. A reader can request them, because proxies write
+errors among events without `data:`, and bytes before `data:` hide a part of the answer. The work is linear in the
+bytes, however they are cut, and an event larger than `limit` is refused.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Frame = tuple[bytes, bytes]
 """(event name or empty, data)."""
 
 STRAY = b"\n"
-"""The event name of stray lines, which are no field of an event. No real event can have this name."""
+"""The event name of stray lines, which are not fields of an event. No real event can have this name."""
 _FIELD = re.compile(rb":|(?!error: ?[{])[A-Za-z][A-Za-z0-9_-]*(?<!data)(?=:|$)|data(?=:|$)")
 """Matches the beginning of a comment or a field. A name that ends in `data` is not a field but `data:` after other
 bytes, and llama.cpp wrote its errors as a field of their own (ggml-org/llama.cpp, `server_sent_event`)."""
 
 
 class SseReader:
-    """Reads events. With `keeps_stray`, lines that are no field are returned as a frame named `STRAY`."""
+    """Reads events. With `keeps_stray`, lines that are not fields are returned as a frame named `STRAY`."""
 
     __slots__ = (
         "_after_cr",
@@ -134,13 +134,14 @@ class SseReader:
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Does the data begin like server-sent events?"""
+    """Return whether the data begins like server-sent events."""
     return data.removeprefix(BYTE_ORDER_MARK).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
 def error_document(body: bytes) -> bytes:
-    """The document in the body of an error, without a byte-order mark. Some servers write it as an event if a stream
-    was requested."""
+    """Return the document in the body of an error, without a byte-order mark. Some servers write it as an event if a
+    stream was requested.
+    """
     body = body.removeprefix(BYTE_ORDER_MARK)
     if not is_event_stream(body):
         return body
@@ -149,7 +150,7 @@ def error_document(body: bytes) -> bytes:
 
 
 def frame_parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
-    """One event as separate parts, for callers that join several events: the data may be large."""
+    """Split one event into its parts, for callers that join several events. The data may be large."""
     return b"event: %b\ndata: " % event, data, b"\n\n"
 
 
@@ -165,7 +166,7 @@ _END = re.compile(b"|".join(_ENDS))
 
 
 def end_of_frames(data: bytearray, start: int) -> int:
-    """Offset where the last complete event ends, looking only at ends after `start`; 0 if there is none."""
+    """Find the end of the last complete event. Looks only for ends after `start`; 0 if there is none."""
     return max(data.rfind(mark, start) + len(mark) if data.find(mark, start) >= 0 else 0 for mark in _ENDS)
 
 

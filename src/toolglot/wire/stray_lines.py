@@ -16,8 +16,7 @@ _ERROR_FIELD = b"error:"
 def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
     """Read these lines as an error document. Noise goes to the receipt, and the result is None.
 
-    Raises:
-        DecodeError: the lines may hold a part of the answer.
+    Raises: DecodeError: the lines may contain a part of the answer.
     """
     text = lines.strip()
     if text.startswith(_ERROR_FIELD):

@@ -1,7 +1,7 @@
 """Models whose chat template or validator is stricter than the API that serves them, by name.
 
-The rules hold for every API in front of these models: a server renders the same prompt for Chat Completions, Messages
-and Responses. Weights are served under names like `Qwen/Qwen3.8-27B`, so the case of letters does not count.
+The rules apply to every API in front of these models: a server renders the same prompt for Chat Completions, Messages
+and Responses. Weights are served under names like `Qwen/Qwen3.8-27B`, so the case of letters is ignored.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ class Wire(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
     and the check for repeated keys relies on everything being written."""
 
     implied_by: ClassVar[str] = ""
-    """In a union: the member that implies this type if the tag is missing and no other type's member is present."""
+    """The member that implies this type in a union if the tag is missing and no other type's member is present."""
     blank_tag_is_missing: ClassVar[bool] = False
-    """With `implied_by`: a null or empty tag counts as missing. It stays in `rest`."""
+    """True if a null or empty tag counts as missing, with `implied_by`. The tag stays in `rest`."""
 
     rest: Rest | UnsetType = field(default=UNSET, name=UNFILLED)
 
@@ -88,16 +88,17 @@ class Unknown(Wire, tag=UNFILLED, tag_field="type"):
 
 
 UNLESS_OTHER_TYPE = Meta(extra={"keeps": "other type"})
-"""On an object: it stays in `rest` if its `type` is unknown, or if it does not fit the form of its type."""
+"""Annotation for objects: the object stays in `rest` if its `type` is unknown, or if it does not fit the form of its
+type."""
 UNLESS_UNKNOWN = Meta(extra={"keeps": "unknown"})
 """Like `UNLESS_OTHER_TYPE`, but an object of a known `type` that lacks a member is rejected."""
 UNLESS_INEXACT = Meta(extra={"keeps": "inexact"})
-"""On an object: it stays in `rest` unless it has exactly this form."""
+"""Annotation for objects: the object stays in `rest` unless it has exactly this form."""
 
 OR_UNKNOWN = Meta(extra={"keeps": "or unknown"})
-"""On a member of an object in a union: if the member has another type, the object is `Unknown`."""
+"""Annotation for members of an object in a union: if the member has another type, the object is `Unknown`."""
 UNLESS_EMPTY = Meta(extra={"keeps": "empty"})
-"""On a member: a value of another type stays in `rest` if it is empty or false."""
+"""Annotation for members: a value of another type stays in `rest` if it is empty or false."""
 
 OTHER_TAG = UNFILLED
 """The tag of a type that reads objects with any tag that no other type of its union has. Their tag is in `rest`."""
@@ -122,8 +123,8 @@ def _tag(node: Wire) -> dict[str, Any]:
 
 
 def members_without(node: Wire, *taken: str) -> dict[str, Any]:
-    """The members of an object as untyped JSON, except those in `taken`. They have document order if `rest` records it,
-    else the order of the type."""
+    """Return the members of an object as untyped JSON, except those in `taken`. They have document order if `rest`
+    records it, otherwise the order of the type."""
     kind = type(node)
     read = _READERS.get((kind, taken)) or _READERS.setdefault((kind, taken), member_reader(kind, *taken))
     return read(node)

@@ -1,4 +1,4 @@
-"""Separator between two texts of an answer that are joined: without it their sentences would run together."""
+"""The separator between two joined texts of an answer. Without it, their sentences would run together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timestamps of answers as text."""
+"""Format timestamps of answers as text."""
 
 from __future__ import annotations
 

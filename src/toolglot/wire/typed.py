@@ -32,12 +32,12 @@ _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnsoundError(Exception):
-    """A `Raw` part may hold invalid text, an invalid number or a repeated key. `json.decode` of the document says
-    which."""
+    """The document may be unsound: a `Raw` part may hold invalid text, an invalid number or a repeated key.
+    `json.decode` of the document says which."""
 
 
 def sound_text(raw: Raw) -> str:
-    """The text of a `Raw` part. The decoder of the document has only found its end, so this checks the content."""
+    """Return the text of a `Raw` part. The decoder has only found its end, so this checks the content."""
     data = bytes(raw)
     try:
         written = _encode(json.decode(data) if incremental_json.is_large(data) else _decode_any(data))
@@ -49,7 +49,7 @@ def sound_text(raw: Raw) -> str:
 
 
 class TypedReader(Generic[W]):
-    """Reads documents of one type. `history` is the member that holds the conversation, an array that may be long."""
+    """Reads documents of one type. `history` is the member with the conversation, an array that may be long."""
 
     def __init__(self, kind: type[W], history: str) -> None:
         splitter = ReaderFactory()
@@ -192,7 +192,7 @@ def _insert_tags(history: Raw, starts: dict[int, bytes]) -> Raw:
 
 
 def _array_type(kind: type[Wire], attribute: str) -> Any:
-    """The array type among the types of a member."""
+    """Return the array type among the types of a member."""
     types = get_type_hints(kind, include_extras=True)[attribute]
     return next((one for one in (types, *get_args(types)) if get_origin(one) is list), list[Any])
 
@@ -237,7 +237,7 @@ def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
 
 
 class ValueReader(Generic[T]):
-    """Reads untyped JSON as a type, for decoders that learn late what a value is."""
+    """Reads untyped JSON as a type, for decoders that learn the type of a value late."""
 
     def __init__(self, kind: type[T] | UnionType) -> None:
         # `convert` caches the layout of structs, but inspects other types on each call.

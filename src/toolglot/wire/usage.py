@@ -1,4 +1,4 @@
-"""Reads usage objects: counts by their paths, and the members that are not counts."""
+"""Read usage objects: counts by their paths, and the members that are not counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UsageReader:
     def count(self, *paths: Path) -> int | None:
         """Return the first of these members that is not 0, or None if no member reports a count.
 
-        The paths are names for the same count, so all that hold one are marked as read. A number in a string is a
+        The paths are names for the same count, so all paths with a count are marked as read. A number in a string is a
         count. A value of any other type stays in the rest, which is reported.
         """
         found: int | None = None
@@ -49,7 +49,7 @@ class UsageReader:
         self._read.update(paths)
 
     def rest(self) -> dict[str, Any]:
-        """The unread members that are not empty, by dotted path."""
+        """Return the unread members that are not empty, by dotted path."""
         groups = {path[:length] for path in self._read for length in range(1, len(path))}
         return dict(self._unread((), self._usage, groups))
 
@@ -114,17 +114,17 @@ def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]
 
 
 def is_count(value: Any) -> bool:
-    """Is this a number of tokens? Some servers write -1 for an unknown count."""
+    """Return whether this is a number of tokens. Some servers write -1 for an unknown count."""
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
 
 
 def _is_number(value: Any) -> bool:
-    """Is this a whole number in a string?"""
+    """Return whether this is a whole number in a string."""
     return type(value) is str and value.isascii() and value.isdecimal() and len(value) < _MAX_DIGITS
 
 
 def is_empty_count(value: Any) -> bool:
-    """Is this empty or 0, or an object that holds nothing else?"""
+    """Return whether this is empty or 0, or an object that holds nothing else."""
     if type(value) is dict:
         return all(inner is None or inner is False or inner in ("", 0, [], {}) for inner in value.values())
     return value is None or value is False or value in ("", 0, [])
@@ -138,7 +138,7 @@ def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) ->
 
 
 def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
-    """The owner's usage object as it was received; empty if there is none."""
+    """Return the owner's usage object as it was received; empty if there is none."""
     if usage is None or owner not in usage.native:
         return {}
     came = usage.native[owner].get(ORIGINAL)
@@ -146,7 +146,7 @@ def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
 
 
 def unchanged_original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
-    """The owner's usage object as it was received; None if there is none, or if the counts have changed since."""
+    """Return the owner's usage object as received; None if there is none, or if the counts have changed since."""
     if owner not in usage.native or ORIGINAL not in usage.native[owner]:
         return None
     came = original_usage(usage, owner)

@@ -900,7 +900,7 @@ def test_a_count_may_be_a_string_as_long_as_it_is_a_number_of_this_world(digits:
 def test_a_wrong_type_is_refused_with_its_path(body: Any, where: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(body)
-    assert where in caught.value.where
+    assert caught.value.where.endswith(where)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot import translate_response
 from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Fault, Finish
@@ -110,6 +111,18 @@ BODIES: dict[str, Any] = {
             )
         ]
     },
+    "signatures apart": {
+        "candidates": [
+            candidate(
+                {"text": "", "thoughtSignature": "Zmlyc3Q="},
+                {"text": "a"},
+                {"text": "", "thoughtSignature": "c2ln"},
+                {"text": "", "thoughtSignature": "c2Vjb25k"},
+                {"text": "b", "thoughtSignature": "dGhpcmQ="},
+                {"text": "", "thoughtSignature": "Zm91cnRo"},
+            )
+        ]
+    },
     "new reason": {"candidates": [candidate(finishReason="NOVEL")]},
     "odd reason": {"candidates": [candidate(finishReason="stop", finishMessage="m")]},
     "continuation": {"candidates": [candidate(finishReason="CONTINUATION", continuationToken="t")]},
@@ -123,6 +136,14 @@ def test_a_response_comes_back_as_it_was(body: Any) -> None:
     assert json.loads(first) == body
     assert GEMINI.encode_response(GEMINI.decode_response(first), None, receipt) == first
     assert not receipt
+
+
+def test_a_signature_apart_is_no_second_message_of_a_responses_answer() -> None:
+    """The OpenAI Agents SDK takes the text of the last message for the answer."""
+    body = {"candidates": [candidate({"text": "Done."}, {"text": "", "thoughtSignature": "c2ln"})]}
+    answer = translate_response(json.dumps(body).encode(), "gemini", "openai_responses").json()
+    assert [item["type"] for item in answer["output"]] == ["message", "reasoning"]
+    assert answer["output"][0]["content"][0]["text"] == "Done."
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def asked(screen: Screen, line: str, shown: str) -> str:
 
 def test_an_answer_streams_and_its_markdown_is_rendered(tmp_path: Path) -> None:
     with a_chat(tmp_path, "--no-tools", ready=False) as screen:
-        assert "This is the demo: rules, no model." in screen.seen()
+        assert "This is the demo, which answers by rules" in screen.seen()
         words = " ".join(f"word{number}" for number in range(30))
         screen.enter(f"say **bold** and `code` {words}")
         early = screen.wait_for("You said:")

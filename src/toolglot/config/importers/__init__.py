@@ -1,1 +1,1 @@
-"""Configurations of other gateways, converted to ours."""
+"""Converts configurations of other gateways to toolglot's format."""

@@ -1,4 +1,4 @@
-"""claude-code-router's `config.json` (2.x), and the providers of the data that 3.x exports."""
+"""Importer for claude-code-router: `config.json` (2.x), and the providers in the data that 3.x exports."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from toolglot.config.documents import Document
 from toolglot.config.importers.draft import Draft
 from toolglot.config.importers.environment import escape
 from toolglot.config.importers.source import ImportLog, NotTaken, SourceNode
-from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest, vendor_at
+from toolglot.config.importers.upstreams import SourceUpstream, UpstreamPool, dialect_of_address, vendor_at
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 
 CLAUDE = "claude-*"
 BACKGROUND = "claude-*haiku*"
-"""Names of the models that Claude Code asks for, and of those for its background calls."""
+"""Patterns of the models that Claude Code requests, and of the models for its background calls."""
 
 
 class Transformer(Struct, frozen=True):
-    """What a transformer of the router means here."""
+    """toolglot's equivalent of a transformer of the router."""
 
     dialect: str | None = None
     """The API of the provider."""
     is_built_in: bool = False
-    """toolglot does the same without a setting, or has no need for it."""
+    """True if toolglot does the same without a setting, or does not need it."""
     reason: str = ""
 
 
@@ -38,8 +38,8 @@ TRANSFORMERS: Mapping[str, Transformer] = {
     "openai-responses": Transformer("openai_responses"),
     **dict.fromkeys(("deepseek", "openrouter", "groq", "cerebras", "reasoning"), Transformer(is_built_in=True)),
     "tooluse": Transformer(reason="toolglot does not force tool calls; a model without them gets tools as text"),
-    "enhancetool": Transformer(reason="broken calls are mended or refused: `bad_calls` and `rescue` of a model"),
-    "cleancache": Transformer(reason="cache breakpoints are left out where an API has none"),
+    "enhancetool": Transformer(reason="toolglot repairs or refuses broken calls: `bad_calls` and `rescue` of a model"),
+    "cleancache": Transformer(reason="toolglot omits cache breakpoints for APIs without them"),
     "maxtoken": Transformer(reason="toolglot does not change the output limit that a client sends"),
     "maxcompletiontokens": Transformer(reason="toolglot does not change the output limit that a client sends"),
     "sampling": Transformer(reason="clients send their own parameters; toolglot sets no defaults"),
@@ -52,7 +52,7 @@ TYPES: Mapping[str, str] = {
     "anthropic_messages": "anthropic",
     "gemini_generate_content": "gemini",
 }
-"""The provider's API in 3.x."""
+"""Names of a provider's API in 3.x, and toolglot's dialects."""
 
 EXPORT = "claude-code-router-data-export"
 """`kind` of the file that 3.x exports; the configuration is in its member `config`."""
@@ -83,11 +83,11 @@ _SETTINGS_NOT_TAKEN = (
 )
 
 NOT_TAKEN = (
-    NotTaken("files", "databases of claude-code-router are not read"),
+    NotTaken("files", "toolglot does not read databases of claude-code-router"),
     *_SETTINGS_NOT_TAKEN,
     *(NotTaken(f"config.{row.pattern}", row.reason) for row in _SETTINGS_NOT_TAKEN if not row.pattern.startswith("*")),
 )
-"""Settings that are not taken over, the most specific first."""
+"""Settings that are not imported, most specific first."""
 
 _LEVELS = {"fatal": "error", "error": "error", "warn": "warning", "info": "info", "debug": "debug", "trace": "debug"}
 _ADDRESSES = ("api_base_url", "baseUrl", "baseurl")
@@ -95,7 +95,7 @@ _KEYS = ("api_key", "apiKey", "apikey")
 
 
 def convert_reference(text: str) -> str | None:
-    """`$NAME` and `${NAME}` as `${NAME}`."""
+    """Convert `$NAME` and `${NAME}` to `${NAME}`."""
     pieces: list[str] = []
     end = 0
     for match in _VARIABLE.finditer(text):
@@ -105,7 +105,7 @@ def convert_reference(text: str) -> str | None:
 
 
 def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft) -> None:
-    """Convert the file."""
+    """Convert claude-code-router's file."""
     root = _settings(SourceNode(log, document, (), document.value))
     draft.set((), "discover", False, None, "claude-code-router serves only the providers of its file")
     pool = UpstreamPool(draft)
@@ -120,13 +120,13 @@ def convert_claude_code_router(document: Document, log: ImportLog, draft: Draft)
 
 
 def _settings(document: SourceNode) -> SourceNode:
-    """The settings in the document: it may be an export."""
+    """Return the settings in the document, which may be an export."""
     config = document.get("config")
     if not is_export(document.value) or config is None:
         return document
     for name in ("app", "appState", "exportedAt", "kind", "version"):
         if (about := document.get(name)) is not None:
-            about.take()  # says when and by what it was exported
+            about.take()  # describes the export itself
     return config
 
 
@@ -144,18 +144,18 @@ def _providers(root: SourceNode, pool: UpstreamPool, draft: Draft) -> Iterator[t
             provider.report("a provider needs `name` and `api_base_url`")
             continue
         if (enabled := provider.get("enabled")) is not None and enabled.value is False:
-            provider.report("it is disabled")
+            provider.report("the provider is disabled")
             continue
-        dialect, problem = _dialect(provider)
-        if problem is not None:
-            provider.report(problem)
+        found = _find_dialect(provider, address)
+        if found is None:
             continue
         key_node = next((node for each in _KEYS if (node := provider.get(each)) is not None), None)
         key = None if key_node is None else provider.text(str(key_node.path[-1]))
-        request = UpstreamRequest(
+        request = SourceUpstream(
             label=name,
+            keeps_label=True,
             vendor=vendor_at(address) or _local_vendor(name, address),
-            dialect=dialect,
+            dialect=found,
             base_url=address,
             address_source=next(node for each in _ADDRESSES if (node := provider.get(each)) is not None),
             key=key,
@@ -182,39 +182,60 @@ def _headers(provider: SourceNode) -> Iterator[tuple[str, tuple[str, SourceNode]
 
 
 def _local_vendor(name: str, address: str) -> str | None:
-    """The kind of a local server, if the provider is named after it."""
+    """Return the kind of local server that the provider is named after, if any."""
     known = {"ollama": "ollama", "lmstudio": "lmstudio", "lm-studio": "lmstudio", "vllm": "vllm"}
     host = re.sub(r"^https?://([^/:]+).*$", r"\1", address)
     return known.get(name.lower()) if is_loopback(host) else None
 
 
-def _dialect(provider: SourceNode) -> tuple[str, str | None]:
-    """The provider's API, by its transformers; and why it cannot be used, if so."""
-    transformer = provider.get("transformer")
+def _find_dialect(provider: SourceNode, address: str) -> str | None:
+    """Find the provider's dialect: by the end of its address, otherwise by its type or transformers.
+
+    Returns None if there is none, and reports the provider.
+    """
+    by_address = dialect_of_address(address)
     kind = provider.get("type")
-    dialect = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else "openai_chat"
-    if not dialect:
-        return dialect, "toolglot serves none of the APIs of this provider"
-    if kind is not None and isinstance(kind.value, str):
+    by_type = TYPES.get(kind.value, "") if kind is not None and isinstance(kind.value, str) else None
+    if by_type == "":
+        provider.report("toolglot serves none of the APIs of this provider")
+        return None
+    if kind is not None and by_type is not None:
         kind.take()
+    by_transformer, is_known = _read_transformers(provider)
+    if by_transformer is None and not is_known and by_address is None:
+        provider.report("a transformer that toolglot does not have decides what this provider's API is")
+        return None
+    found = by_address or by_type or by_transformer
+    if found is None:
+        provider.note("the address has no API path, so the path of Chat Completions is added")
+    return found or "openai_chat"
+
+
+def _read_transformers(provider: SourceNode) -> tuple[str | None, bool]:
+    """Return the dialect that a provider's transformers imply, and whether all of them are known.
+
+    Reports transformers without an equivalent.
+    """
+    transformer = provider.get("transformer")
+    dialect: str | None = None
+    is_known = True
     for scope in transformer.members().values() if transformer is not None else ():
         for use in scope.elements() if scope.path[-1] == "use" else _uses(scope):
             named = use.elements()[0] if use.elements() else use
             row = TRANSFORMERS.get(named.value.lower()) if isinstance(named.value, str) else None
-            if isinstance(named.value, str) and named.value.lower().startswith("vertex"):
-                return dialect, "Vertex AI is not among the vendors"
             if row is None:
+                is_known = False
                 use.report("toolglot has no transformer of this kind; `quirks` describe what a model supports")
             elif row.reason:
                 use.report(row.reason)
             else:
                 dialect = row.dialect or dialect
                 named.take()  # its options, if any, remain and are reported
-    return dialect, None
+    return dialect, is_known
 
 
 def _uses(scope: SourceNode) -> list[SourceNode]:
-    """Transformers of a single model."""
+    """List the transformers in a scope."""
     uses = scope.get("use")
     return uses.elements() if uses is not None else []
 
@@ -240,7 +261,7 @@ def _routes(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> Non
 
 
 def _fallbacks(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> None:
-    """`fallback` has a list of models for each route."""
+    """Convert `fallback`, which has a list of models for each route."""
     fallback = root.get("fallback")
     for route, pattern in (("default", CLAUDE), ("background", BACKGROUND)):
         others = fallback.get(route) if fallback is not None else None
@@ -252,13 +273,13 @@ def _fallbacks(root: SourceNode, upstreams: Mapping[str, str], draft: Draft) -> 
 
 
 def _target(node: SourceNode, upstreams: Mapping[str, str]) -> tuple[str, str] | None:
-    """Upstream and model of `provider,model`; reports another form."""
+    """Return the upstream and model of `provider,model`. Reports values in any other form."""
     provider, comma, model = node.value.partition(",") if isinstance(node.value, str) else ("", "", "")
     upstream = upstreams.get(provider.strip())
     if not comma or not model.strip():
         node.report("expected `provider,model`")
     elif upstream is None:
-        node.report("there is no provider of this name that was taken over")
+        node.report("no imported provider has this name")
     else:
         return upstream, model.strip()
     return None
@@ -273,7 +294,7 @@ def _server(root: SourceNode, pool: UpstreamPool, draft: Draft) -> None:
         if key or is_loopback(host):
             draft.set(("server",), "host", host, node)
         else:
-            node.report("another address than loopback needs a key; claude-code-router ignores it without one, too")
+            node.report("an address other than loopback needs a key; without one, claude-code-router ignores it, too")
     if (port := root.number("PORT")) is not None:
         draft.set(("server",), "port", port.value, port)
     level = root.get("LOG_LEVEL")
@@ -281,4 +302,4 @@ def _server(root: SourceNode, pool: UpstreamPool, draft: Draft) -> None:
         level.take()
         draft.set(("log",), "level", _LEVELS[level.value], level)
     if (log := root.get("LOG")) is not None and log.value is True:
-        log.take()  # a log is the default here
+        log.take()  # toolglot logs by default

@@ -1,4 +1,4 @@
-"""A configuration file in the making: tables whose fields know which part of the source they come from."""
+"""Draft of a configuration file: tables whose fields record their place in the source."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TablePath: TypeAlias = tuple[str, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ORDER = ("", "server", "upstreams", "models", "prices", "limits", "log")
-"""Order of the tables in the file, by their first name."""
+"""Order of the tables in the file, by the first part of their names."""
 _REQUIRED: Mapping[TablePath, str] = {("models",): "upstream"}
-"""Fields without which a table means nothing, by section."""
+"""Required field of a section's tables: a table without it is meaningless."""
 
 
 class DraftField(Struct, frozen=True):
     value: Any
     source: SourceNode | None
-    """None for a setting that the whole source implies; `comment` then says why."""
+    """None for a setting that the source implies as a whole; `comment` then gives the reason."""
     comment: str = ""
 
 
@@ -34,7 +34,7 @@ class DraftTable(Struct):
 
 
 class Draft:
-    """Tables by their path. The first value of a field stays."""
+    """Tables by path. The first value of a field is kept."""
 
     def __init__(self) -> None:
         self.tables: dict[TablePath, DraftTable] = {(): DraftTable({})}
@@ -46,7 +46,7 @@ class Draft:
         self.table(table).fields.setdefault(field, DraftField(value, source, comment))
 
     def set_once(self, table: TablePath, field: str, value: Any, source: SourceNode) -> None:
-        """Set a field, and report a value that differs from an earlier one."""
+        """Set a field. Reports a value that differs from an earlier one."""
         before = self.table(table).fields.setdefault(field, DraftField(value, source))
         if before.value != value and before.source is not None:
             source.note(f"not used: {field_name(before.source.path)} has another value")
@@ -58,11 +58,12 @@ class Draft:
         fields[field] = DraftField(list(dict.fromkeys([*before.value, *values])), before.source)
 
     def names(self, section: str) -> list[str]:
-        """Names of the tables directly below a section."""
+        """List the names of the tables directly below a section."""
         return list(dict.fromkeys(path[1] for path in self.tables if len(path) > 1 and path[0] == section))
 
     def remove(self, name: str) -> SourceNode | None:
-        """Remove the field with this name in problems (`server.port`), or else the table. Returns its source."""
+        """Remove the field that problems call by this name (`server.port`), or the table if there is no such field.
+        Returns its source."""
         for path, table in self.tables.items():
             for field in table.fields:
                 if _is_inside(name, field_name((*path, field))):
@@ -74,7 +75,7 @@ class Draft:
         return None
 
     def _remove_table(self, path: TablePath) -> SourceNode | None:
-        """Remove a table with those below it."""
+        """Remove a table and the tables below it."""
         removed = [self.tables.pop(each) for each in list(self.tables) if each[: len(path)] == path]
         return next((table.source for table in removed if table.source is not None), None)
 
@@ -84,7 +85,7 @@ def _is_inside(name: str, outer: str) -> bool:
 
 
 def write_toml(draft: Draft, head: Iterable[str], tail: Iterable[str]) -> str:
-    """The file, with comments before and after it."""
+    """Write the draft as TOML, with comments before and after it."""
     lines = [*_comment(head), ""]
     for table in _in_order(draft.tables):
         lines += [*_table(table, draft.tables[table]), ""]
@@ -93,7 +94,7 @@ def write_toml(draft: Draft, head: Iterable[str], tail: Iterable[str]) -> str:
 
 
 def _in_order(tables: Iterable[TablePath]) -> list[TablePath]:
-    """The tables by section; those below another table follow it."""
+    """Sort the tables by section. Subtables follow their table."""
     paths = list(tables)
     owners = list(dict.fromkeys(path[:2] for path in paths))
     return sorted(paths, key=lambda path: (_ORDER.index(path[0] if path else ""), owners.index(path[:2]), len(path)))
@@ -133,12 +134,12 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A JSON string is a TOML string, except for the character DEL and halves of surrogate pairs."""
+    """Write a TOML string. A JSON string is one, except for the character DEL and lone surrogates."""
     clean = text.encode("utf-8", "replace").decode()
     return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def report_line(problem: Problem) -> str:
-    """A report as a comment of the file: the source's name without its folder."""
+    """Format a report as a comment in the file, with the source's name without its folder."""
     place = origin(problem)
     return f"{place}: {problem.field}: {problem.message}" if problem.field else f"{place}: {problem.message}"

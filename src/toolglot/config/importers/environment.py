@@ -1,4 +1,4 @@
-"""References to the environment in an imported configuration. A credential is never copied, only referred to."""
+"""References to environment variables in an imported configuration. Credentials are never copied, only referenced."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PLACEHOLDERS = frozenset(
     {"none", "null", "empty", "dummy", "fake", "anything", "not-needed", "no-key", "no-key-required"}
     | {"ollama", "vllm", "lm-studio", "llamacpp", "sk-xxx", "sk-no-key-required", "xxx", "-"}
 )
-"""Texts that stand for a key where a server wants none."""
+"""Placeholder values for a key that the server does not require."""
 
 
 def escape(text: str) -> str:
-    """Literal text, in which `${` has no meaning."""
+    """Escape `${` so that the text is literal."""
     return text.replace("${", "$${")
 
 
@@ -29,13 +29,14 @@ def referred_names(text: str) -> list[str]:
 
 
 class CredentialNames:
-    """Environment variables for the credentials that the source has in plain text."""
+    """Names of environment variables for credentials that the source has in plain text."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     def refer(self, source: SourceNode, text: str, wanted: str) -> str:
-        """Return the reference for a credential, and report it unless the source refers to the environment itself."""
+        """Return the reference for a credential. Reports it unless the source already refers to an environment
+        variable."""
         if _ONLY_REFERENCES.fullmatch(text) or text.lower() in PLACEHOLDERS:
             return text
         name = self._free_name(text, wanted)
@@ -55,12 +56,12 @@ class CredentialNames:
 
 
 def stand_in_environment(values: Mapping[str, bool]) -> dict[str, str]:
-    """Values to check a file with whose variables are not set. The mapping says which of them are in addresses."""
+    """Return placeholder values for unset variables, to check a file. `values` says which of them are in addresses."""
     return {name: "http://upstream.invalid" if in_address else "1" for name, in_address in values.items()}
 
 
 def variables_of(text: str, field: str) -> dict[str, bool]:
-    """Variables that a value refers to, and whether an address begins with them."""
+    """Return the variables in a value, and whether an address begins with each."""
     if not has_reference(text):
         return {}
     return {name: field == "base_url" and text.startswith(f"${{{name}}}") for name in referred_names(text)}

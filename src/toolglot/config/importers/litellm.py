@@ -1,4 +1,4 @@
-"""LiteLLM's `config.yaml`, with the files that it includes."""
+"""Importer for LiteLLM: `config.yaml`, with the files that it includes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolglot.config.importers.litellm_rows import (
     Provider,
 )
 from toolglot.config.importers.source import ImportLog, SourceNode
-from toolglot.config.importers.upstreams import UpstreamPool, UpstreamRequest
+from toolglot.config.importers.upstreams import SourceUpstream, UpstreamPool
 from toolglot.config.problems import ConfigError, field_name
 from toolglot.upstream.vendors import VENDORS
 
@@ -37,7 +37,7 @@ ReadDocument = Callable[[FilePath], Document]
 
 
 def convert_reference(text: str) -> str | None:
-    """`os.environ/NAME` as `${NAME}`."""
+    """Convert `os.environ/NAME` to `${NAME}`."""
     if not text.startswith(_ENVIRONMENT):
         return escape(text)
     name = text.removeprefix(_ENVIRONMENT)
@@ -45,10 +45,9 @@ def convert_reference(text: str) -> str | None:
 
 
 def convert_litellm(document: Document, read: ReadDocument, log: ImportLog, draft: Draft) -> list[Document]:
-    """Convert the file. Returns it with the files that it includes.
+    """Convert LiteLLM's file. Returns it with the files that it includes.
 
-    Raises:
-        ConfigError: an included file cannot be read.
+    Raises: ConfigError: an included file cannot be read.
     """
     sections, documents = _merge_includes(document, read, log)
     draft.set((), "discover", False, None, "LiteLLM serves only the models of its file")
@@ -60,7 +59,7 @@ def convert_litellm(document: Document, read: ReadDocument, log: ImportLog, draf
 def _merge_includes(
     document: Document, read: ReadDocument, log: ImportLog
 ) -> tuple[dict[str, list[SourceNode]], list[Document]]:
-    """Return the sections: lists of several files follow each other, and other values of the last file are used."""
+    """Merge the sections of all files. Lists are concatenated; for other values, the last file wins."""
     documents: list[Document] = []
     sections: dict[str, list[SourceNode]] = {}
     pending = [document]
@@ -77,7 +76,7 @@ def _merge_includes(
                 sections.setdefault(name, []).append(node)
             else:
                 for before in sections.get(name, ()):
-                    before.report(f"not used: {current.file} has this section, too, and it replaces this one")
+                    before.report(f"not used: the same section in {current.file} replaces this one")
                 sections[name] = [node]
         if len(documents) > _MAX_FILES:
             raise ConfigError([document.problem(("include",), "too many files")])
@@ -108,12 +107,12 @@ class _Converter:
         self._draft = draft
         self._pool = UpstreamPool(draft)
         self._targets: dict[str, list[tuple[float, str, str, SourceNode]]] = {}
-        """By model name: order, upstream, the model's name there, and the deployment."""
+        """Deployments by model name: order, upstream, the model's name at the upstream, and the source."""
 
         self._groups: dict[str, str] = {}
-        """The model that an alias stands for."""
+        """The model that each alias refers to."""
         self._levels_set: dict[tuple[str, str], SourceNode] = {}
-        """What holds for every upstream."""
+        """Settings that apply to every upstream."""
 
     def convert(self) -> None:
         credentials = {
@@ -135,7 +134,7 @@ class _Converter:
         self._server()
 
     def _all(self, section: str) -> list[SourceNode]:
-        """Elements of a list, from all files."""
+        """Return the elements of a list, from all files."""
         return [element for node in self._sections.get(section, ()) for element in node.elements()]
 
     def _settings(self) -> list[SourceNode]:
@@ -212,7 +211,10 @@ class _Converter:
                 self._draft.set(("models", name), "model", model, None)
             for _, other, other_model, deployment in targets[1:]:
                 self._draft.extend(("models", name), "fallbacks", [f"{other}/{other_model}"], deployment)
-                deployment.note(f"the load is not spread: this deployment is a fallback of {field_name(first.path)}")
+                deployment.note(
+                    f"this deployment is a fallback of {field_name(first.path)}; "
+                    "to balance load, make them a `pool` of one upstream"
+                )
             table.fields.update(rest)
 
     # Settings of all models
@@ -226,7 +228,7 @@ class _Converter:
                 node.report("there is no model of this name")
                 continue
             if alias in self._targets or alias in self._groups:
-                node.report("not used: there is a model of this name")
+                node.report("not used: a model has this name")
                 continue
             group.take()
             if (hidden := node.get("hidden")) is not None and isinstance(hidden.take(), bool):
@@ -251,7 +253,7 @@ class _Converter:
         known = self._draft.names("models")
         for other in others.elements():
             if not isinstance(other.value, str):
-                other.report("a fallback with parameters of its own is not possible; define a model for it")
+                other.report("a fallback cannot have its own parameters; define a model for it")
             elif not any(fnmatchcase(other.value, name) for name in known):
                 other.report("there is no model of this name")
             else:
@@ -263,7 +265,7 @@ class _Converter:
                         self._draft.extend(("models", group), "fallbacks", [other.value], other)
 
     def _levels(self, settings: SourceNode) -> None:
-        """Numbers that hold for every upstream, unless a deployment has its own."""
+        """Read the numbers that apply to every upstream, unless a deployment has its own."""
         is_router = settings.path[-1] == "router_settings"
         for (router_name, other_name), (section, field) in LEVELS.items():
             node = settings.number(router_name if is_router else other_name)
@@ -304,16 +306,18 @@ class _Converter:
         for name, value, level in (("set_verbose", True, "debug"), ("turn_off_message_logging", True, None)):
             node = settings.get(name)
             if node is not None and isinstance(node.value, bool):
-                node.take()  # False, and messages that are not logged, are our defaults
+                node.take()  # These are toolglot's defaults: False, and no messages in the log
                 if node.value is value and level is not None:
                     self._draft.set(("log",), "level", level, node)
         if (telemetry := settings.get("telemetry")) is not None and telemetry.value is False:
-            telemetry.take()  # toolglot sends none
+            telemetry.take()  # toolglot sends no telemetry
 
 
 def _find_provider(model: str, params: SourceNode) -> tuple[str, Provider, str | None, str] | str:
-    """Return the provider's label, its row, a dialect that the name demands, and the model's own name; or why there is
-    no upstream for the model."""
+    """Return the provider's label, its row, a dialect that the name requires, and the model's own name.
+
+    Returns the reason instead if the model can have no upstream.
+    """
     custom = params.get("custom_llm_provider")
     first, slash, rest = model.partition("/")
     if custom is not None and isinstance(custom.value, str):
@@ -336,7 +340,7 @@ def _find_provider(model: str, params: SourceNode) -> tuple[str, Provider, str |
 
 
 def _provider_by_name(model: str) -> str:
-    """LiteLLM's provider for a name without one. It takes Gemini's names for Vertex AI's."""
+    """Return LiteLLM's provider for a name without one. LiteLLM assigns Gemini's names to Vertex AI."""
     for vendor in VENDORS.values():
         if any("/" not in pattern and fnmatchcase(model, pattern) for pattern in vendor.models):
             return "vertex_ai" if vendor.name == "gemini" else vendor.name
@@ -345,7 +349,7 @@ def _provider_by_name(model: str) -> str:
 
 def _upstream_request(
     label: str, provider: Provider, dialect: str | None, params: SourceNode, credential: SourceNode | None
-) -> UpstreamRequest:
+) -> SourceUpstream:
     sources = [node for node in (params, credential) if node is not None]
     base, base_node = _first_text(sources, ("api_base", "base_url"))
     key, key_node = _first_text(sources, ("api_key",))
@@ -353,7 +357,7 @@ def _upstream_request(
     address = base if base is not None else provider.address
     if address is not None and provider.address_end:
         address = _with_end(address, provider.address_end)
-    request = UpstreamRequest(
+    request = SourceUpstream(
         label=label,
         vendor=provider.vendor,
         dialect=dialect or provider.dialect,
@@ -375,7 +379,7 @@ def _upstream_request(
 
 
 def _with_end(address: str, end: str) -> str:
-    """Azure's resource with the path of its API; an address may already have (a part of) it."""
+    """Add the path of the API to the address of an Azure resource, which may already have part of it."""
     short = re.sub(r"/openai(?:/v1|/deployments/[^/]*+.*+)?$", "", address.rstrip("/"))
     return f"{short}{end}"
 
@@ -406,7 +410,7 @@ def _headers(sources: list[SourceNode]) -> dict[str, tuple[str, SourceNode]]:
                     and member is not None
                     and found.setdefault(name.lower(), (text, member))[0] != text
                 ):
-                    member.note("not used: the header is there twice")
+                    member.note("not used: the header is a duplicate")
         organization, member = _first_text([source], ("organization",))
         if organization is not None and member is not None:
             found.setdefault("openai-organization", (organization, member))

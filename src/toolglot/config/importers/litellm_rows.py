@@ -1,4 +1,4 @@
-"""What LiteLLM's names mean here, as rows of data."""
+"""Tables of LiteLLM's names and their equivalents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Provider(Struct, frozen=True):
     vendor: str | None
     dialect: str | None = None
     key_variable: str | None = None
-    """The variable that LiteLLM reads the key from, if it is not ours."""
+    """The variable from which LiteLLM reads the key, if toolglot's differs."""
     address: str | None = None
-    """The address that LiteLLM uses if the file has none."""
+    """LiteLLM's default address."""
     address_end: str = ""
-    """What follows the address in the file."""
+    """The path that LiteLLM appends to the address in the file."""
     is_any_server: bool = False
-    """With an address, the prefix means any server of this dialect."""
+    """True if the prefix, with an address, means any server with this dialect."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -69,10 +69,11 @@ LEVELS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("allowed_fails", "allowed_fails"): ("breaker", "failures"),
     ("cooldown_time", "cooldown_time"): ("breaker", "rest"),
 }
-"""Numbers of `router_settings` and `litellm_params`, their names in `litellm_settings`, and fields of an upstream."""
+"""Numbers in `router_settings` and `litellm_params`, their names in `litellm_settings`, and the fields of an upstream.
+"""
 
 RETRY_NAMES = ("max_retries", "num_retries")
-"""Numbers of repeated calls; ours counts the first call, too."""
+"""LiteLLM's numbers of retries. toolglot's number also counts the first call."""
 
 PRICES: Mapping[str, str] = {
     "input_cost_per_token": "input",
@@ -81,15 +82,15 @@ PRICES: Mapping[str, str] = {
     "cache_creation_input_token_cost": "cache_write",
     "cache_creation_input_token_cost_above_1hr": "cache_write_long",
 }
-"""Prices of a token, and ours of a million tokens."""
+"""LiteLLM's prices per token, and toolglot's prices per million tokens."""
 
-_KEYS = "keys with limits are made by `toolglot keys create`, with `[team]` in the configuration"
+_KEYS = "create keys with limits with `toolglot keys create`, and enable `[team]` in the configuration"
 _BUDGETS = "budgets belong to keys: `toolglot keys create NAME --usd-per-month`"
 _RATES = "limits belong to keys: `toolglot keys create NAME --requests-per-minute, --tokens-per-minute`"
-_PRICES = "`[prices]` has no such price; the table of prices knows tiers: `toolglot prices MODEL`"
-_DATABASE = "keys, spend and responses are in SQLite files (`team.database`, `store.path`)"
-_REDIS = "toolglot does not use Redis"
-_BALANCE = "toolglot does not balance load yet: the first target answers, the others are its fallbacks"
+_PRICES = "`[prices]` has no such price; the built-in table has service tiers: `toolglot prices MODEL`"
+_DATABASE = "its data are not imported; toolglot stores keys and spend in `team.database`, responses in `store.path`"
+_REDIS = "its data are not imported; toolglot counts limits in Redis if `team.limits` names it"
+_BALANCE = "the first target answers, the others are its fallbacks; to balance load, make them a `pool` of one upstream"
 _CALLBACKS = "toolglot runs no callbacks: it has logs, `GET /metrics` and OpenTelemetry traces"
 _CODE = "toolglot runs no code of other gateways"
 _CLIENT = "clients send their own parameters; toolglot sets no defaults"
@@ -99,7 +100,7 @@ _PARAMETERS = (
 )
 
 NOT_TAKEN = (
-    # What toolglot may get: remove the row with the mapping that takes the setting over.
+    # Features that toolglot may get: remove the row with the mapping that imports the setting.
     *(
         NotTaken(f"*.{name}", _BUDGETS)
         for name in ("max_budget", "budget_duration", "provider_budget_config", "*budget*")
@@ -120,9 +121,9 @@ NOT_TAKEN = (
     NotTaken("litellm_settings.*key_generate*", _KEYS),
     NotTaken("general_settings.*team*", _KEYS),
     NotTaken("litellm_settings.*team*", _KEYS),
-    # What it has no place for.
+    # Settings without an equivalent.
     NotTaken("litellm_settings.*callback*", _CALLBACKS),
-    NotTaken("litellm_settings.cache*", "toolglot caches no answers; prompt caches of the vendors work"),
+    NotTaken("litellm_settings.cache*", "toolglot caches no answers; the prompt caches of the vendors work"),
     NotTaken("*guardrail*", "toolglot has no guardrails"),
     NotTaken("prompts*", "toolglot stores no prompts"),
     NotTaken("general_settings.custom_*", _CODE),
@@ -136,7 +137,7 @@ NOT_TAKEN = (
     NotTaken("*.retry_after", "toolglot waits as long as the upstream says, at most `retries.longest_wait`"),
     NotTaken("*.retry_policy", "toolglot retries what the vendors' own clients retry"),
     NotTaken("*.model_group_retry_policy", "toolglot retries what the vendors' own clients retry"),
-    NotTaken("*.api_version", "Azure's addresses in the form `/openai/v1` have no version"),
+    NotTaken("*.api_version", "Azure addresses of the form `/openai/v1` have no version"),
     NotTaken("environment_variables.*", "set it in the environment that toolglot runs in"),
     NotTaken("mcp_servers", "put the servers under `mcp.servers`: docs/configuration.md, MCP servers"),
     NotTaken("mcp_servers.*", "put the servers under `mcp.servers`: docs/configuration.md, MCP servers"),
@@ -151,4 +152,4 @@ NOT_TAKEN = (
     NotTaken("*.model_info.supports_*", "toolglot finds out what a model supports; `quirks` of the model override it"),
     NotTaken("*.model_info.*", "toolglot has no setting for this; it describes the model for LiteLLM's own pages"),
 )
-"""Settings that are not taken over, the most specific first."""
+"""Settings that are not imported, most specific first."""

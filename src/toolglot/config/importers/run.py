@@ -1,7 +1,7 @@
-"""Import a configuration of another gateway: read, convert, check, write.
+"""Imports another gateway's configuration: reads, converts, checks and writes it.
 
-The result is checked as `toolglot config check` does. A value that the schema refuses is left out and reported at its
-place in the source.
+The result passes the checks of `toolglot config check`. A value that the schema rejects is omitted, and is reported
+with its place in the source.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SQLITE = b"SQLite format 3\x00"
 _MAX_CHECKS = 1000
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""An export of claude-code-router 3 also has its databases."""
+"""Maximum size of a source file. An export of claude-code-router 3 also contains its databases."""
 
 _PORTS: Mapping[Gateway, int] = {"litellm": 4000, "claude-code-router": 3456}
 
 
 class ImportedFile(Struct, frozen=True):
-    """A configuration file of toolglot, and what it lacks."""
+    """An imported configuration file, and the variables that it needs."""
 
     gateway: Gateway
     text: str
@@ -92,16 +92,16 @@ def _head(file: FilePath, gateway: Gateway, draft: Draft, variables: Mapping[str
     server = draft.tables.get(("server",))
     if server is None or "port" not in server.fields:
         title = next(each.title for each in GATEWAYS if each.title.lower() == gateway)
-        lines.append(f"{title} listens on port {_PORTS[gateway]}: `port = {_PORTS[gateway]}` in [server] keeps that.")
+        lines.append(f"{title} listens on port {_PORTS[gateway]}: `port = {_PORTS[gateway]}` in [server] keeps it.")
     return lines
 
 
 def _tail(reports: list[Problem]) -> list[str]:
-    return ["Not taken over, or changed:", *(f"  {report_line(problem)}" for problem in reports)] if reports else []
+    return ["Not imported, or changed:", *(f"  {report_line(problem)}" for problem in reports)] if reports else []
 
 
 def _drop_invalid(draft: Draft, log: ImportLog) -> dict[str, bool]:
-    """Remove what the schema refuses, and report it. Returns the variables that the rest refers to."""
+    """Remove and report values that the schema rejects. Returns the variables that the remaining values refer to."""
     for _ in range(_MAX_CHECKS):
         variables = _variables(draft)
         problems = _problems(draft, variables)
@@ -149,7 +149,7 @@ def _recognize(document: Document) -> Gateway:
 
 
 def _read(file: FilePath) -> Document:
-    """A document of another gateway: YAML, or JSON5."""
+    """Read another gateway's file: YAML or JSON5."""
     name = str(file)
     try:
         with file.open("rb") as source:
@@ -157,10 +157,10 @@ def _read(file: FilePath) -> Document:
     except OSError as error:
         raise ConfigError([Problem(file=name, message=(error.strerror or str(error)).lower())]) from None
     if data.startswith(_SQLITE):
-        told = (
-            "this is claude-code-router 3's database: export the configuration in its page (`ccr ui`) and import that"
+        reason = (
+            "this is claude-code-router 3's database: export the configuration with `ccr ui`, and import the export"
         )
-        raise ConfigError([Problem(file=name, message=told)])
+        raise ConfigError([Problem(file=name, message=reason)])
     text = decode_text(data, name, MAX_FILE_BYTES)
     value, places = _parser(file, text)(text, name)
     if not isinstance(value, dict):
@@ -173,5 +173,8 @@ def _parser(
 ) -> Callable[[str, str], tuple[object, Mapping[tuple[str | int, ...], tuple[int, int]]]]:
     from toolglot.config import yaml_document  # not needed by a gateway whose configuration is TOML
 
-    is_json = file.suffix.lower() in (".json", ".json5", ".jsonc") or text.lstrip().startswith(("{", "/"))
+    suffix = file.suffix.lower()
+    is_json = suffix in (".json", ".json5", ".jsonc") or (
+        suffix not in (".yaml", ".yml") and text.lstrip().startswith(("{", "//", "/*"))
+    )
     return json_document.parse_json5 if is_json else yaml_document.parse

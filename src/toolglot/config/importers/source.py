@@ -1,7 +1,7 @@
-"""Another gateway's configuration, read field by field, with a record of what was read.
+"""Reader for another gateway's configuration, which tracks every field.
 
-Every value that a mapping uses is taken, and every value that it cannot use is reported with its place. Whatever is
-neither taken nor reported at the end is reported then, so that no setting is lost in silence.
+A mapping takes every value that it uses, and reports every value that it cannot use, with its place. At the end, all
+remaining values are reported, so no setting is lost silently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _STARS = re.compile(r"\\\*")
 
 
 class NotTaken(Struct, frozen=True):
-    """Why a setting is not taken over. In the pattern, `*` is any text: `general_settings.database_*`."""
+    """A setting that is not imported, and the reason. `*` in the pattern matches any text:
+    `general_settings.database_*`."""
 
     pattern: str
     reason: str
@@ -32,12 +33,13 @@ class NotTaken(Struct, frozen=True):
 
 
 class ImportLog:
-    """What was taken from the source files, and what was reported."""
+    """Records which values of the source files are imported or reported."""
 
     def __init__(self, not_taken: Sequence[NotTaken], references: Callable[[str], str | None]) -> None:
         self.reports: list[Problem] = []
         self.references = references
-        """Converts the source's references to the environment to ours; None if a name is not valid here."""
+        """Converts the source's references to environment variables to toolglot's form; None if a name is not valid in
+        toolglot."""
         self._not_taken = not_taken
         self._settled: dict[str, set[Path]] = {}
 
@@ -45,18 +47,18 @@ class ImportLog:
         self._settled.setdefault(document.file, set()).add(path)
 
     def report(self, document: Document, path: Path, reason: str) -> None:
-        """Report a value with everything in it."""
+        """Report a value and everything in it as not imported."""
         self.settle(document, path)
         self.note(document, path, reason)
 
     def note(self, document: Document, path: Path, reason: str) -> None:
-        """Report a difference. Whatever else is in the value is still to be taken or reported."""
+        """Report a difference. The other contents of the value must still be taken or reported."""
         problem = document.problem(path, reason)
         if problem not in self.reports:
             self.reports.append(problem)
 
     def report_rest(self, document: Document) -> None:
-        """Report everything in the document that was neither taken nor reported."""
+        """Report all values in the document that were neither taken nor reported."""
         for path in self._rest(document.value, (), self._settled.get(document.file, set())):
             self.report(document, path, self._reason(path) or NO_SETTING)
 
@@ -85,35 +87,35 @@ class SourceNode(Struct, frozen=True):
     value: Any
 
     def get(self, name: str) -> SourceNode | None:
-        """The member of this name; None if it is missing or null."""
+        """Return the member with this name; None if it is missing or null."""
         found = self.value.get(name) if isinstance(self.value, dict) else None
         return None if found is None else self._inside(name, found)
 
     def members(self) -> dict[str, SourceNode]:
-        """The members of a table that are not null; empty for other values."""
+        """Return the members of a table that are not null; empty for other values."""
         inner: Mapping[str, Any] = self.value if isinstance(self.value, dict) else {}
         return {name: self._inside(name, value) for name, value in inner.items() if value is not None}
 
     def elements(self) -> list[SourceNode]:
-        """The elements of a list; empty for other values."""
+        """Return the elements of a list; empty for other values."""
         inner: Sequence[Any] = self.value if isinstance(self.value, list) else ()
         return [self._inside(number, value) for number, value in enumerate(inner)]
 
     def take(self) -> Any:
-        """The value, which the mapping now uses."""
+        """Return the value, and record that the mapping uses it."""
         self.log.settle(self.document, self.path)
         return self.value
 
     def report(self, reason: str) -> None:
-        """Say that this value is not taken over, with everything in it, and why."""
+        """Report this value and everything in it as not imported, with the reason."""
         self.log.report(self.document, self.path, reason)
 
     def note(self, reason: str) -> None:
-        """Say how this value was changed. What is in it is still to be taken."""
+        """Report a change of this value. Its contents must still be taken."""
         self.log.note(self.document, self.path, reason)
 
     def text(self, name: str) -> str | None:
-        """The text of a member, with references in our form; None if there is none."""
+        """Return the text of a member, with references in toolglot's form; None if there is none."""
         member = self.get(name)
         if member is None:
             return None
@@ -128,7 +130,7 @@ class SourceNode(Struct, frozen=True):
         return converted
 
     def number(self, name: str) -> SourceNode | None:
-        """A member that is a finite number; text counts, too, as other gateways convert it."""
+        """Return a member that is a finite number. Text with a number counts, because other gateways convert it."""
         member = self.get(name)
         if member is None:
             return None
@@ -143,7 +145,7 @@ class SourceNode(Struct, frozen=True):
         return member.with_number(number)
 
     def with_number(self, number: float) -> SourceNode:
-        """The same place with another number; a whole one is an integer."""
+        """Return the same place with another number. Whole numbers become integers."""
         return replace(self, value=int(number) if number == int(number) else number)
 
     def _inside(self, name: str | int, value: Any) -> SourceNode:
@@ -151,11 +153,11 @@ class SourceNode(Struct, frozen=True):
 
 
 def origin(problem: Problem) -> str:
-    """`config.yaml:12`, without a folder."""
+    """Format the place of a problem as `config.yaml:12`, without a folder."""
     file = problem.file.replace("\\", "/").rpartition("/")[2]
     return file if problem.line is None else f"{file}:{problem.line}"
 
 
 def place_of(node: SourceNode) -> Problem:
-    """The place of a node; the message is empty."""
+    """Return the place of a node as a problem with an empty message."""
     return node.document.problem(node.path, "")

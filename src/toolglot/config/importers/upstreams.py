@@ -1,4 +1,4 @@
-"""Upstreams of an imported configuration: one for each distinct server, credential and setting."""
+"""Upstreams of an imported configuration: one for each distinct combination of server, credential and settings."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("/v1/messages", "/messages"),
     "gemini": ("/v1beta/models", "/v1beta"),
 }
-"""Ends of other gateways' addresses that ours adds itself."""
+"""Path suffixes in other gateways' addresses that toolglot adds itself."""
 
 
-class UpstreamRequest(Struct, frozen=True, kw_only=True):
-    """A server that the source calls."""
+class SourceUpstream(Struct, frozen=True, kw_only=True):
+    """A server in the source's configuration."""
 
     label: str
-    """The source's name for it."""
+    """The source's name for the server."""
+    keeps_label: bool = False
+    """True if users know the server by this name."""
     vendor: str | None
     dialect: str | None = None
-    """The dialect that the source uses; None: the vendor's."""
+    """The dialect that the source uses; None means the vendor's."""
     base_url: str | None = None
-    """With references in our form; None: the vendor's."""
+    """The address, with references in toolglot's form; None means the vendor's."""
     address_source: SourceNode | None = None
     key: str | None = None
     key_source: SourceNode | None = None
     key_variable: str | None = None
-    """The variable that the source reads if it names no key, unless it is the vendor's own."""
+    """The variable from which the source reads the key by default, if it is not the vendor's own."""
     headers: Mapping[str, tuple[str, SourceNode]] = {}
     settings: Mapping[tuple[str, str], SourceNode] = {}
-    """Numbers by table and field: `("timeouts", "first_byte")`."""
+    """Numeric settings by table and field: `("timeouts", "first_byte")`."""
 
 
 class UpstreamPool:
-    """Adds upstreams to a draft. Equal requests share one."""
+    """Adds upstreams to a draft. Equal requests share one upstream."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._names: dict[Any, str] = {}
         self.credentials = CredentialNames()
 
-    def add(self, request: UpstreamRequest, source: SourceNode) -> str:
+    def add(self, request: SourceUpstream, source: SourceNode) -> str:
         """Return the name of the upstream for this request."""
         headers = tuple(sorted((name, value) for name, (value, _) in request.headers.items()))
         settings = tuple(sorted((place, node.value) for place, node in request.settings.items()))
@@ -63,7 +65,7 @@ class UpstreamPool:
             self._names[what] = self._write(request, source)
         return self._names[what]
 
-    def _write(self, request: UpstreamRequest, source: SourceNode) -> str:
+    def _write(self, request: SourceUpstream, source: SourceNode) -> str:
         vendor = VENDORS[request.vendor] if request.vendor is not None else None
         base_url = shorten_address(request.base_url, request.dialect or (vendor.dialect if vendor else "openai_chat"))
         if vendor is not None and base_url in (vendor.base_url, f"{vendor.base_url}/v1"):
@@ -87,7 +89,7 @@ class UpstreamPool:
             self._draft.set((*table, section), field, node.value, node)
         return name
 
-    def _set_key(self, request: UpstreamRequest, vendor: Vendor | None, name: str, base_url: str | None) -> None:
+    def _set_key(self, request: SourceUpstream, vendor: Vendor | None, name: str, base_url: str | None) -> None:
         if request.key and request.key_source is not None:
             at_home = vendor is not None and base_url is None and bool(vendor.keys)
             wanted = vendor.keys[0].name if vendor is not None and at_home else f"{name}_API_KEY"
@@ -105,16 +107,17 @@ class UpstreamPool:
         return name
 
 
-def _stem(request: UpstreamRequest, vendor: Vendor | None, base_url: str | None) -> str:
-    if vendor is not None:
+def _stem(request: SourceUpstream, vendor: Vendor | None, base_url: str | None) -> str:
+    if vendor is not None and not request.keeps_label:
         return vendor.name
-    if is_loopback(_host(base_url or "")):
+    if not request.keeps_label and is_loopback(_host(base_url or "")):
         return "local"
     clean = "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in request.label
     )
     clean = clean.strip("._-") or "upstream"
-    return f"{clean}-compatible" if clean in VENDORS else clean
+    is_other = clean in VENDORS and (vendor is None or vendor.name != clean)
+    return f"{clean}-compatible" if is_other else clean
 
 
 def _host(url: str) -> str:
@@ -125,15 +128,21 @@ def _host(url: str) -> str:
 
 
 def vendor_at(url: str | None) -> str | None:
-    """The vendor whose own server this is."""
+    """Return the vendor that operates this server, if any."""
     host = _host(url or "")
     return next(
         (v.name for v in VENDORS.values() if v.base_url and not v.is_local and host and _host(v.base_url) == host), None
     )
 
 
+def dialect_of_address(url: str) -> str | None:
+    """Return the dialect of an address that ends with the path of an endpoint."""
+    ends = ((dialect, end) for dialect, known in _SUFFIXES.items() for end in known)
+    return next((dialect for dialect, end in ends if url.rstrip("/").endswith(end)), None)
+
+
 def shorten_address(url: str | None, dialect: str) -> str | None:
-    """The base URL of an address that may have the path of an endpoint."""
+    """Remove the path of an endpoint from an address, if it has one. Returns the base URL."""
     if url is None:
         return None
     short = url.rstrip("/")

@@ -116,7 +116,7 @@ def decode_blocks(value: Sequence[AnyBlock]) -> tuple[Block, ...]:
 
 
 def is_plain_text(blocks: Sequence[Block]) -> bool:
-    """Is this a single text without citations, cache mark or native members? A string can replace it."""
+    """Return whether this is a single text without citations, cache mark or native members. A string can replace it."""
     if len(blocks) != 1:
         return False
     only = blocks[0]
@@ -301,7 +301,7 @@ NO_LOGPROBS = "Messages has no place for them"
 
 
 def is_redacted(own: Mapping[str, Any]) -> bool:
-    """Is this a block of redacted thinking?"""
+    """Return whether this is a block of redacted thinking."""
     return "$redacted" in own or ("data" in own and own.keys().isdisjoint({"signature", "$unsigned"}))
 
 
@@ -315,7 +315,7 @@ def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool)
     if reply:
         if not block.text and "signature" not in own:
             return None  # the empty shell of another model's encrypted reasoning
-        # The SDKs' type has a signature always.
+        # The SDKs' type always has a signature.
         return restore_members(
             {"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block
         )

@@ -66,7 +66,7 @@ _KINDS: dict[str, ErrorKind] = {
 
 _TOO_LONG = "prompt is too long"
 OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
-"""The texts by which clients of this API detect that they must shorten a conversation or lower their output limit."""
+"""Texts by which clients of this API detect that they must shorten a conversation or lower their output limit."""
 
 # Only clients of this API understand other scopes (`unified`, `unified-5h`, `priority-input-tokens`).
 _SCOPES = frozenset({"requests", "tokens", "input-tokens", "output-tokens"})
@@ -154,7 +154,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _overflow_message(error: ApiError) -> str:
-    """The message of a context overflow, in this API's exact words if the counts are known: clients parse them."""
+    """Return the message of a context overflow, in this API's exact wording if the counts are known."""
     overflow = error.overflow or ContextOverflow()
     if OVERFLOW_WORDS.match(error.message.encode(errors="replace")):
         return error.message
@@ -184,7 +184,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def _status(error: ApiError) -> int:
-    """The status that this API uses for the error. Its own statuses, and a gateway's 502, stay unchanged."""
+    """Return the status that this API uses for the error. Its own statuses, and a gateway's 502, stay unchanged."""
     if error_status(error) == error.status and (
         error.native.get(NAME, {}).get("status") == error.status or (error.kind == "server" and error.status >= 500)
     ):

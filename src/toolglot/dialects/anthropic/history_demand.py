@@ -21,8 +21,9 @@ def fit_thinking(request: Request, context: Context, before: Sequence[Message]) 
 
 
 def drop_last_thinking(request: Request, context: Context) -> Request:
-    """Drop thinking at the end of an answer: "The final block in an assistant message cannot be `thinking`." A history
-    of Claude's own clients is left to them."""
+    """Drop thinking at the end of an answer: "The final block in an assistant message cannot be `thinking`." Histories
+    of Claude's own clients stay unchanged.
+    """
     if context.source == context.target or not context.features & features.THINKING:
         return request
     messages = list(request.messages)
@@ -49,8 +50,8 @@ def drop_last_thinking(request: Request, context: Context) -> Request:
 
 
 def _says_nothing(block: Block) -> bool:
-    """Whether nothing of the block is sent, or it is thinking. Later passes leave out empty text and opaque blocks of
-    others."""
+    """Return whether the block is thinking or is not sent at all. Later passes omit empty text and opaque blocks of
+    other dialects."""
     if isinstance(block, Text):
         return not block.text.strip()
     return isinstance(block, Thinking) or (isinstance(block, Opaque) and block.dialect != NAME)
@@ -76,7 +77,7 @@ def disable_thinking_mid_turn(request: Request, context: Context) -> Request:
 
 
 def _calls_without_thinking(messages: tuple[Message, ...]) -> bool:
-    """Whether the current turn has tool calls and does not start with reasoning.
+    """Return whether the current turn has tool calls and does not start with reasoning.
 
     Only the start of a turn counts: Claude often reasons in the first step of a tool loop and not in the later ones
     (Anthropic, "Extended thinking with tool use"). The current turn is every message after the last user text. Text

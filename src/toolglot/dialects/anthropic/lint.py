@@ -1,4 +1,4 @@
-"""Lint rules for Messages streams: what the Python and JavaScript SDKs, the AI SDK and Claude Code enforce."""
+"""Lint rules for Messages streams that the Python and JavaScript SDKs, the AI SDK and Claude Code enforce."""
 
 from __future__ import annotations
 

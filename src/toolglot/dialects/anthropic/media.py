@@ -76,7 +76,7 @@ def decode_text_document(block: Unknown) -> Block | None:
 
 
 def joined_text(content: Any) -> str | None:
-    """The text of a string or a list of text blocks. None for other content."""
+    """Return the text of a string or a list of text blocks. None for other content."""
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -133,7 +133,7 @@ def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]
 
 
 def _is_encoded_text(source: Source) -> bool:
-    """Is this a text file in base64? The API takes only PDF files in base64, and text files as plain text."""
+    """Return whether this is a text file in base64. The API accepts base64 for PDF files, but not for text files."""
     return source.kind == "base64" and (source.media_type or "").startswith("text/")
 
 

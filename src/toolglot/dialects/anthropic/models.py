@@ -1,7 +1,7 @@
 """Capabilities of the Messages API, and the differences between Claude's generations, as data.
 
-The base record fits the API itself and the servers that imitate it. Names are matched loosely, since resellers put
-prefixes, dates and regions around them: `us.anthropic.claude-opus-4-8-v1:0`, `anthropic/claude-opus-4.8`.
+The base record applies to the API itself and the servers that imitate it. Names are matched loosely, since resellers
+put prefixes, dates and regions around them: `us.anthropic.claude-opus-4-8-v1:0`, `anthropic/claude-opus-4.8`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ CAPABILITIES = Capabilities(
     names=ToolNameRules(max_length=128),
     ids=CallIdRules(
         max_length=64,
-        # Claude Code takes the result of `a_1` for a part of that of `a`: it loses it, and the model calls again.
+        # Claude Code treats the result of `a_1` as a part of the result of `a`: it loses the result, and the model
+        # calls again.
         numbered_parts=True,
     ),
     tools=ToolCapabilities(
@@ -137,7 +138,7 @@ _TEN = r"[1-9]\d(?!\d)"
 _SINCE_4 = rf"claude-(?:[a-z]+-4(?!\d)|{_FIVE})"
 _SINCE_46 = rf"claude-(?:[a-z]+-4[-.](?:[6-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
 _SINCE_47 = rf"claude-(?:[a-z]+-4[-.](?:[7-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
-# Not the Sonnet and Haiku families: they have no system messages in mid-conversation (aiquila #413).
+# Not the Sonnet and Haiku families, which have no system messages inside the conversation (aiquila #413).
 _SINCE_OPUS_48 = rf"claude-(?:opus-4[-.](?:[89](?!\d)|{_TEN})|(?:opus|fable|mythos)-(?:[5-9]|[1-9]\d)(?!\d))"
 _BEFORE_45 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[5-9](?!\d)|{_TEN})))"
 _BEFORE_46 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[6-9](?!\d)|{_TEN})))"
@@ -212,7 +213,7 @@ VERSIONS: dict[str, ApiVersion] = {
 
 
 def version_of(name: str) -> ApiVersion:
-    """The version of this date, or the latest one before it."""
+    """Return the version of this date, or the latest one before it."""
     return VERSIONS[max((known for known in VERSIONS if known <= name), default=min(VERSIONS))]
 
 
@@ -223,7 +224,7 @@ _hidden_thinking_models = re.compile(_SINCE_47)
 
 
 def reasons_by_budget(model: str) -> bool:
-    """Does this model think only with a token budget, not adaptively?"""
+    """Return whether this model thinks only with a token budget, not adaptively."""
     return _budget_only_models.search(model) is not None
 
 
@@ -232,10 +233,10 @@ def takes_effort(model: str) -> bool:
 
 
 def is_adaptive(model: str) -> bool:
-    """Is this model known to support adaptive thinking?"""
+    """Return whether this model is known to support adaptive thinking."""
     return _adaptive_models.search(model) is not None
 
 
 def shows_thinking(model: str) -> bool:
-    """Does this model show its thinking by default? Models after 4.6 omit it."""
+    """Return whether this model shows its thinking by default. Models after 4.6 omit it."""
     return _hidden_thinking_models.search(model) is None

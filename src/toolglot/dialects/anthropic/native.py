@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 def read_note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
-    """The note under this key, if it has this type. A client may have changed the notes that it sends back."""
+    """Return the note under this key, if it has this type. A client may have changed the notes that it sends back."""
     value = notes.get(key)
     return value if isinstance(value, kind) else None
 
 
 def is_missing(node: Node | Opaque, key: str) -> bool:
-    """Was this member absent in the document that the node was decoded from?"""
+    """Return whether this member was absent in the document that the node was decoded from."""
     return key in (read_note(native_of(node, NAME), "$missing", list) or ())
 
 
@@ -53,7 +53,7 @@ def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
 
 
 def restore_members(wire: dict[str, Any], node: Node) -> dict[str, Any]:
-    """Add the kept members to the wire form. Members that the IR has set win over kept ones."""
+    """Add the kept members to the wire form. Members that the IR has set take precedence over kept ones."""
     notes = native_of(node, NAME)
     if notes:
         for key, value in {**kept_fields(notes), **(read_note(notes, "$empty", dict) or {})}.items():
@@ -62,7 +62,7 @@ def restore_members(wire: dict[str, Any], node: Node) -> dict[str, Any]:
 
 
 def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The kept members, without the notes on shape."""
+    """Return the kept members, without the notes on shape."""
     if "$dollar" in notes and not isinstance(notes["$dollar"], dict):
         notes = {key: value for key, value in notes.items() if key != "$dollar"}
     return native_members(notes)
@@ -90,4 +90,4 @@ SIDE_MEMBERS = frozenset(
     }
 )
 # fmt: on
-"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""
+"""Members that are not essential to an answer. A member of a wrong type is omitted and reported."""

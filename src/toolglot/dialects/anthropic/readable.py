@@ -38,7 +38,7 @@ def _read_search_result(block: SearchResultBlock) -> tuple[Block, ...] | None:
 
 
 def _read_document(block: CompositeDocument) -> tuple[Block, ...] | None:
-    """Read a document that is made of blocks, such as texts and images."""
+    """Read a document that is made of blocks (texts and images)."""
     parts = block.source.content
     if not isinstance(parts, list):
         content: tuple[Block, ...] = (Text(text=parts),) if parts else ()

@@ -51,7 +51,7 @@ OLD_FORMAT = "output_format"
 
 
 def decode_format(wanted: OutputFormat | UnsetType, old: OutputFormat | UnsetType) -> ResponseFormat | None:
-    """Decode the response format from either of its members. If both are set, `output_config` wins."""
+    """Decode the response format from either of its members. If both are set, `output_config` takes precedence."""
     chosen = old if wanted is UNSET else wanted
     if chosen is UNSET:
         return None
@@ -91,7 +91,8 @@ def _encode_visibility(request: Request, reasoning: Reasoning, receipt: Receipt)
 
 
 def _original_fits(came_as: str, reasoning: Reasoning) -> bool:
-    """Does the original type still fit? Only `enabled` has a budget, and passes may swap a budget and an effort."""
+    """Return whether the original type still fits. Only `enabled` has a budget, and passes may swap a budget and an
+    effort."""
     return (came_as == "enabled") == (reasoning.budget_tokens is not None)
 
 

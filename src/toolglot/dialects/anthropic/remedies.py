@@ -28,7 +28,7 @@ def _drop_reasoning(refusal: RefusedRequest) -> Request:
 
 
 def _ends_with_results(request: Request) -> bool:
-    """Does the conversation end with tool results, so that the current turn continues?"""
+    """Return whether the conversation ends with tool results, so that the current turn continues."""
     return bool(request.messages) and has_results(request.messages[-1])
 
 

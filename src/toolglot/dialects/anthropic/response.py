@@ -137,7 +137,7 @@ _native_members_of_whole = member_reader(AnthropicMessage, *_READ_MEMBERS, unles
 
 
 def native_members(message: AnswerEnvelope) -> dict[str, Any]:
-    """Members that only this dialect understands, and nulls. `stop_details` is also in the `Stop`."""
+    """Return the members that only this dialect understands, and nulls. `Stop` also has `stop_details`."""
     read = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
     return members_without(message, *_READ_MEMBERS, *read)
 
@@ -172,7 +172,7 @@ def stop_members(message: AnswerEnvelope) -> dict[str, Any]:
 
 
 def foreign_stop_reason(stop: Stop) -> str | None:
-    """A stop reason that this API does not define, to keep as a note. None if it is one of its own."""
+    """Return a stop reason that this API does not define, to keep as a note. None if it is one of its own."""
     return None if stop.raw in STOPS else stop.raw
 
 

@@ -1,4 +1,4 @@
-"""Reduces JSON Schema to the subset that the Messages API can enforce: for strict tools and for response formats.
+"""Reduce JSON Schema to the subset that the Messages API can enforce, for strict tools and response formats.
 
 The API refuses a request with a keyword that it cannot enforce. Such a keyword moves to the description, where the
 model still reads it, as in Anthropic's own SDKs. Every object is closed, and alternatives are `anyOf`. References stay

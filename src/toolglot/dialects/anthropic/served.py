@@ -86,7 +86,7 @@ def extract_mcp_servers(request: Request) -> ServedRequest:
 
 
 def _type_of(block: Block | Tool) -> str | None:
-    """The wire type of a block or tool that only this dialect understands. None for others."""
+    """Return the wire type of a block or tool that only this dialect understands. None for others."""
     if not isinstance(block, Opaque) or block.dialect != NAME or not isinstance(block.value, dict):
         return None
     kind = block.value.get("type")
@@ -180,7 +180,9 @@ def restore_history(request: Request, name: Callable[[str, str], str]) -> Restor
 
 
 def _find_later_results(messages: Sequence[Message]) -> list[frozenset[str]]:
-    """The calls, for each message, whose results are in later messages of the same answer: clients may split one."""
+    """Return the calls, for each message, whose results are in later messages of the same answer: clients may split
+    one.
+    """
     later: list[frozenset[str]] = []
     ids: frozenset[str] = frozenset()
     for message in reversed(messages):
@@ -213,7 +215,8 @@ class AnthropicHistoryRestorer:
 
     def add(self, message: Message, where: str, *, is_last: bool, later: Set[str]) -> None:
         """Add a message. `is_last`: the turn ends here, so that no results of its calls can follow. `later`: the calls
-        whose results come in later messages."""
+        whose results are in later messages.
+        """
         has_blocks = any(_type_of(block) in _BLOCKS for block in message.content)
         if message.role != "assistant" or not (has_blocks or not later.isdisjoint(self._calls)):
             self._whole(message)

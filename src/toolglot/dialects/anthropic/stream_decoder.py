@@ -1,7 +1,7 @@
 """Streams of Messages events -> events.
 
 The wire has nearly the grammar of `events.py`. Some servers deviate: a call's arguments may be in its start, the start
-of a message may come twice, the last event may be missing, and errors come in any shape.
+of a message may be repeated, the last event may be missing, and errors may have any form.
 
 If code in Claude's container calls a tool (programmatic tool calling), `message_start` already has whole blocks and the
 stop reason, and `message_stop` may follow at once.
@@ -389,7 +389,7 @@ class AnthropicStreamDecoder:
         return self._begin_block(self._latest, block)
 
     def _fault_on_stray_arguments(self) -> None:
-        """Fail: nothing tells which call these arguments belong to, and a call without them must not run."""
+        """Fail, because it is unknown which call these arguments belong to, and a call without them must not run."""
         self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
 
     def _other_delta(self, received: _ReceivedBlock, delta: _FrameDelta, payload: bytes, empty: bool) -> None:
@@ -435,7 +435,8 @@ class AnthropicStreamDecoder:
 
     def _close(self, wire_index: int, *, is_cut: bool = False, is_stopped: bool = True) -> None:
         """Close a block. A call without a `content_block_stop` is complete only if it has arguments: without them, it
-        was cut before they came, and must not run."""
+        was cut before they arrived, and must not run.
+        """
         received = self._open.pop(wire_index, None)
         if received is None:
             return
@@ -454,7 +455,7 @@ class AnthropicStreamDecoder:
             self._events.append(Close(index=received.index, citations=tuple(received.citations), native=signed))
 
     def _emit_whole_block(self, received: _ReceivedBlock) -> None:
-        """Emit a whole block with the pieces that came after its start."""
+        """Emit a whole block with the pieces that arrived after its start."""
         if isinstance(received.block, Opaque):
             value = received.block.value
             for key, pieces in received.parts.items():
@@ -531,7 +532,7 @@ class AnthropicStreamDecoder:
 
 
 def _is_same_call(received: _ReceivedBlock, value: Any) -> bool:
-    """Does this start repeat the start of an open call without deltas?"""
+    """Return whether this start repeats the start of an open call without deltas."""
     call = received.block
     if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
         return False

@@ -36,7 +36,7 @@ _IN_DELTA = ("stop_details", "container")
 
 @lru_cache(maxsize=64)
 def _delta_head(index: int, kind: tuple[bytes, bytes]) -> bytes:
-    """The first bytes of each delta of a block. They are the same in all streams."""
+    """Return the first bytes of each delta of a block. They are the same in all streams."""
     return _DELTA % (index, *kind)
 
 
@@ -159,7 +159,7 @@ class AnthropicStreamEncoder:
     def _begin_opaque(self, value: dict[str, Any]) -> bytes:
         """Begin a block that only this dialect has.
 
-        The input of a server tool comes in a delta, because the SDKs' accumulators expect that. The input of an MCP
+        The input of a server tool is in a delta, because the SDKs' accumulators expect that. The input of an MCP
         tool is in the start, where all clients read it: Claude Code refuses a delta there. The AI SDK and Anthropic's
         SDK ignore it, except in the SDK's beta.
         """
@@ -178,7 +178,7 @@ class AnthropicStreamEncoder:
 
     def _begin_thinking(self, block: Thinking) -> bytes:
         self._pending_thinking = None
-        # The SDKs' type requires a signature in the start; the real one comes at the end.
+        # The SDKs' type requires a signature in the start; the actual one follows at the end.
         return self._begin(restore_members({"type": "thinking", "thinking": "", "signature": ""}, block), _THINKING)
 
     def _close_block(self, event: Close) -> bytes:
@@ -203,7 +203,7 @@ class AnthropicStreamEncoder:
         return self._delta(held) if held else b""
 
     def _end_thinking(self, block: Thinking, event: Close) -> bytes:
-        """Write the signature, once and last. Reasoning with neither text nor signature is left out altogether."""
+        """Write the signature, once and last. Reasoning with neither text nor signature is omitted."""
         own = {**native_of(block, NAME), **event.native.get(NAME, {})}
         if is_redacted(own):
             return b""
@@ -237,7 +237,8 @@ class AnthropicStreamEncoder:
 
 
 def _fit_stream(error: ApiError) -> ApiError:
-    """The error as this API reports it inside a stream. Its servers limit rates before an answer begins. Claude Code
-    gives up at that error in a stream, and asks again at an overload."""
+    """Convert an error to this API's form inside a stream. Its servers limit rates only before an answer begins. Claude
+    Code gives up after a rate limit in a stream, but retries after an overload.
+    """
     is_own = NAME in error.native
     return replace(error, kind="overloaded") if error.kind == "rate_limit" and not is_own else error

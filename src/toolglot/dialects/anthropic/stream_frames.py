@@ -27,7 +27,7 @@ _deltas = msgspec.json.Decoder(_DeltaFrame)
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of a plain delta event. None for any other event."""
+    """Return the text, reasoning or arguments of a plain delta event. None for any other event."""
     try:
         return _deltas.decode(payload).delta.text
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -2,8 +2,8 @@
 
 On this wire, `input_tokens` excludes tokens that were read from or written to the cache. In the IR it includes them.
 
-`iterations` lists the tokens of each step of one request. The total counts leave some steps out: compactions, and
-advisor messages. Every step is billed, so the counts of the IR include them all.
+`iterations` lists the tokens of each step of one request. The total counts omit some steps: compactions and advisor
+messages. Every step is billed, so the counts of the IR include them all.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The service tier of the answer. The original usage also keeps it, for this dialect."""
+    """Return the service tier of the answer. The original usage also keeps it, for this dialect."""
     tier = original_usage(usage, NAME).get(_TIER)
     return TIERS.get(tier, tier) if isinstance(tier, str) else None
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from toolglot.dialects.gemini.native import NAME
+from toolglot.dialects.gemini.native import NAME, SIGNED_APART
 from toolglot.dialects.gemini.partial_arguments import join_pieces
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
 from toolglot.dialects.gemini.wire import (
@@ -41,6 +41,7 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    with_native,
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.media_types import kind_of_media_type, media_type_of_url
@@ -106,7 +107,7 @@ def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
 
 
 def parts_shape(content: Content | SystemInstruction) -> str | None:
-    """The note on `parts` if it is not an array."""
+    """Return the note on `parts` if it is not an array."""
     parts = content.parts
     return None if type(parts) is list else "absent" if parts is UNSET else "object"
 
@@ -150,7 +151,7 @@ def _decode_call(part: Part, call: GeminiFunctionCall) -> Block:
 
 
 def other_members(part: MediaPart, taken: str) -> dict[str, Any]:
-    """The members of a part other than `taken`, its data member: usually none, or a signature."""
+    """Return the members of a part other than `taken`, its data member: usually none, or a signature."""
     values = astuple(part)
     present = len(values) - values.count(UNSET)
     if present == 1:
@@ -161,7 +162,7 @@ def other_members(part: MediaPart, taken: str) -> dict[str, Any]:
 
 
 def whole_arguments(call: GeminiFunctionCall) -> Raw | None:
-    """The bytes of `args`. None if it is absent or null."""
+    """Return the bytes of `args`. None if it is absent or null."""
     args = call.args
     if args is UNSET or is_null(args):
         return None
@@ -171,14 +172,14 @@ def whole_arguments(call: GeminiFunctionCall) -> Raw | None:
 
 
 def partial_args(call: GeminiFunctionCall) -> Any:
-    """The pieces of streamed arguments: typed, or as untyped JSON if they do not fit the type."""
+    """Return the pieces of streamed arguments: typed, or as untyped JSON if they do not fit the type."""
     if call.partial_args is not UNSET:
         return call.partial_args
     return None if call.rest is UNSET else call.rest.get("partialArgs")
 
 
 def rest_of_call(call: GeminiFunctionCall, *taken: str) -> dict[str, Any]:
-    """The members of a call that the IR does not have, without `taken`."""
+    """Return the members of a call that the IR does not have, without `taken`."""
     is_plain = call.will_continue is UNSET and call.partial_args is UNSET and call.rest is UNSET
     rest = {} if is_plain else members_without(call, "id", "name", "args", *taken)
     if call.args is not UNSET and is_null(call.args):
@@ -233,7 +234,7 @@ def _make_media(part: MediaPart, member: str, inner: Blob | FileData, source: So
 
 
 def _implied_type(source: Source) -> str | None:
-    """The media type that a file's URI implies."""
+    """Return the media type that a file's URI implies."""
     if source.data.startswith(_VIDEO_PAGES):
         return "video/*"
     return None if source.kind == "base64" else media_type_of_url(source.data)
@@ -262,7 +263,7 @@ def add_nested_rest(native: Native, member: str, rest: dict[str, Any]) -> Native
 
 
 def own_members(block: Block, *nested: str) -> dict[str, Any]:
-    """The members of this dialect on a block, without notes on shape and without the nested rests."""
+    """Return the members of this dialect on a block, without notes on shape and without the nested rests."""
     notes = native_of(block, NAME)
     if not notes:
         return {}
@@ -287,8 +288,30 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
     return {"text": block.text, **own_members(block)}
 
 
+def join_signatures(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Move a signature that came on an empty text to the text before it, as in a stream. Other APIs would show the
+    empty text as a message of its own."""
+    joined: list[Block] = []
+    for block in blocks:
+        before = joined[-1] if joined else None
+        if type(block) is Text and type(before) is Text and not block.text:
+            own = native_of(block, NAME)
+            if own.keys() == _SIGNATURE and before.text and not native_of(before, NAME):
+                joined[-1] = with_native(before, NAME, **own, **{SIGNED_APART: True})
+                continue
+        joined.append(block)
+    return tuple(joined)
+
+
+def split_signature(block: Block, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a block. Google advises against merging a part with a signature and one without."""
+    if type(block) is Text and SIGNED_APART in native_of(block, NAME):
+        return [{"text": part.pop("text")}, {"text": "", **part}]
+    return [part]
+
+
 def is_own_cut_call(call: ToolCall) -> bool:
-    """Is this a cut call that Gemini itself sent? It goes back unchanged."""
+    """Return whether this is a cut call that Gemini itself sent. It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 

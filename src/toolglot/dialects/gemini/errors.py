@@ -126,7 +126,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's message. A context overflow gets Google's wording."""
+    """Return the upstream's message. A context overflow gets Google's wording."""
     if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
     overflow = error.overflow

@@ -1,4 +1,4 @@
-"""Splits the bytes of a stream into JSON documents.
+"""Split the bytes of a stream into JSON documents.
 
 With `alt=sse` the API sends server-sent events; without it, the same documents as one JSON array. Some proxies send
 them one after another, or a single error document. The first byte shows which framing it is. An error between events is
@@ -62,7 +62,7 @@ class GeminiFrameReader:
         return [*documents, *self.feed(data[at:])]
 
     def _documents(self, frames: list[Frame]) -> list[bytes]:
-        """The data of events, and the bare documents between them."""
+        """Return the data of events, and the bare documents between them."""
         documents: list[bytes] = []
         for name, data in frames:
             if name != STRAY or data.lstrip().startswith((b"{", b"[")):
@@ -77,7 +77,7 @@ class GeminiFrameReader:
         return documents
 
     def _find_bare_document(self, data: bytes) -> int | None:
-        """The position of a line that begins a bare document."""
+        """Return the position of a line that begins a bare document."""
         if self._last in (b"\n", b"\r") and data.startswith(b"{"):
             return 0
         found = _BARE.search(data)

@@ -1,6 +1,6 @@
 """`groundingMetadata` <-> citations.
 
-Gemini lists the sources of an answer as chunks, and its supports name the chunks behind a segment of the text. Segments
+Gemini lists the sources of an answer as chunks. Its supports name the chunks for a segment of the text. Segments
 are measured in bytes of UTF-8 from the start of a part, citations in characters of a text. Each chunk of a support
 becomes a citation. If there are no supports, each chunk becomes a citation without a span.
 """
@@ -20,7 +20,7 @@ from toolglot.receipt import Receipt
 
 MEMBER = "groundingMetadata"
 ORIGINAL = "$grounding"
-"""The note on a candidate with the member as it came, beside the citations that were made of it."""
+"""The note on a candidate with the original member, next to the citations that were made from it."""
 _CHUNKS, _SUPPORTS, _INDICES = "groundingChunks", "groundingSupports", "groundingChunkIndices"
 _SOURCES = ("web", "retrievedContext", "maps")
 _CARRIED = frozenset({"segment", _INDICES})
@@ -41,7 +41,7 @@ class ByteOffsets:
         self._bytes = None if text.isascii() else array("Q", accumulate(map(_width, text), initial=0))
 
     def to_characters(self, offset: int) -> int | None:
-        """None if the offset is inside a character, or beyond the text."""
+        """Convert an offset to characters. None if it is inside a character, or beyond the text."""
         if self._bytes is None:
             return offset if 0 <= offset <= self._length else None
         found = bisect_left(self._bytes, offset) if offset >= 0 else len(self._bytes)
@@ -66,7 +66,8 @@ class Grounding(Struct, frozen=True):
 
 def read_grounding(grounding: Any, text: str, part_starts: Sequence[int | None] = ()) -> Grounding | None:
     """Read `groundingMetadata`; None if it has no citations. `part_starts`: where the parts begin in the text, None for
-    those that are no text."""
+    those that are not text.
+    """
     chunks = grounding.get(_CHUNKS) if isinstance(grounding, dict) else None
     supports = grounding.get(_SUPPORTS) if isinstance(grounding, dict) else None
     if not isinstance(chunks, list) or not isinstance(supports or [], list):
@@ -98,7 +99,7 @@ def read_grounding(grounding: Any, text: str, part_starts: Sequence[int | None] 
 
 
 def keep_grounding(candidate: dict[str, Any], rest: dict[str, Any]) -> None:
-    """Leave in the candidate what citations do not carry, and note the original."""
+    """Leave the members that citations do not carry in the candidate, and note the original."""
     candidate[ORIGINAL] = candidate.pop(MEMBER)
     if rest:
         candidate[MEMBER] = rest
@@ -112,7 +113,7 @@ def restore_grounding(candidate: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_source(chunk: Any) -> dict[str, str] | None:
-    """The address and title of a chunk; None if it has no address."""
+    """Return the address and title of a chunk; None if it has no address."""
     for kind in _SOURCES if isinstance(chunk, dict) else ():
         source = chunk.get(kind)
         if isinstance(source, dict) and isinstance(url := source.get("uri"), str) and url:
@@ -137,8 +138,9 @@ def _cite(source: dict[str, str] | None, span: tuple[int, int] | None) -> Citati
 def _find_span(
     segment: Any, text: str, offsets: ByteOffsets, part_starts: Sequence[int | None]
 ) -> tuple[int, int] | None:
-    """The characters of a segment; None if they cannot be found. Streams and some servers count from the start of the
-    whole text, not of the part."""
+    """Return the characters of a segment; None if they cannot be found. Streams and some servers count from the start
+    of the whole text, not of the part.
+    """
     if not isinstance(segment, dict):
         return None
     start, end, part = segment.get("startIndex", 0), segment.get("endIndex"), segment.get("partIndex", 0)

@@ -1,7 +1,7 @@
-"""Collects the members of a candidate other than its parts, over all frames of a stream.
+"""Collect the members of a candidate other than its parts, over all frames of a stream.
 
-The sources of an answer come with the text that they belong to, so later frames extend the lists of earlier ones. Some
-servers repeat all earlier entries; then the longer list replaces the shorter one.
+The sources of an answer arrive with the text that they belong to, so later frames extend the lists of earlier ones.
+Some servers repeat all earlier entries; then the longer list replaces the shorter one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _extend_lists(before: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def _repeats(before: Any, value: Any) -> bool:
-    """Does the new list begin with all entries of the old one?"""
+    """Return whether the new list begins with all entries of the old one."""
     return isinstance(value, list) and len(value) >= len(before) and value[: len(before)] == before
 
 

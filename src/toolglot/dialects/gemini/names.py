@@ -1,4 +1,4 @@
-"""Normalizes the spelling of members that are carried and have no types.
+"""Normalize the spelling of members that are carried and have no types.
 
 `normalize` writes every name of a `ProtoMemberNames` table in camelCase, at the levels that the table describes. Keys
 inside schemas, arguments, tool responses, labels and unknown members stay unchanged.
@@ -31,14 +31,14 @@ def normalize(value: Any, names: ProtoMemberNames, where: str = "$") -> Any:
     """Return the same JSON with every name of the table in camelCase, also inside lists.
 
     Raises:
-        DecodeError: a member is present in both spellings, or begins with `$`, which no member of this API does; or a
-            list is directly inside a list, which no member of this API allows.
+        DecodeError: a member is present in both spellings, or begins with `$`, unlike any member of this API; or a list
+        is directly inside a list, which this API does not allow.
     """
     return value if _is_normal(value, names) else _normalize(value, names, where)
 
 
 def _is_normal(value: Any, names: ProtoMemberNames) -> bool:
-    """Is every name already in camelCase, and the value valid? True for nearly all clients."""
+    """Return whether every name is already in camelCase and the value is valid. True for nearly all clients."""
     spelling, members = names.spelling, names.members
     is_list = type(value) is list
     for message in value if is_list else (value,):

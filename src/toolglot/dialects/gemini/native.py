@@ -3,7 +3,7 @@
 NAME = "gemini"
 
 SIGNED_APART = "$signed_apart"
-"""A note on a text: its signature came on an empty part after it."""
+"""A note on a text: its signature was on an empty part after it."""
 
 # fmt: off
 SIDE_MEMBERS = frozenset(
@@ -14,4 +14,4 @@ SIDE_MEMBERS = frozenset(
     }
 )
 # fmt: on
-"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""
+"""Members that are not essential to an answer. A member of a wrong type is omitted and reported."""

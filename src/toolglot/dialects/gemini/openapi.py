@@ -1,4 +1,4 @@
-"""Converts Gemini's `Schema` (an OpenAPI subset, as protobuf) to JSON Schema.
+"""Convert Gemini's `Schema` (an OpenAPI subset, as protobuf) to JSON Schema.
 
 `parameters` and `responseSchema` have this form; clients also put its upper-case types into `parametersJsonSchema`.
 Other keywords are kept unchanged. A note keeps the original, so nothing here has to be reversed.

@@ -1,7 +1,7 @@
-"""Streamed arguments: joins pieces of values at JSON paths to JSON text.
+"""Streamed arguments: join pieces of values at JSON paths to JSON text.
 
 Vertex streams the arguments of a call as `partialArgs`: `{"jsonPath": "$.items[0].name", "stringValue": "Par",
-"willContinue": true}`. The model writes its JSON from front to back, so the pieces come in the order of the text, and
+"willContinue": true}`. The model writes its JSON from front to back, so the pieces arrive in the order of the text, and
 each is written at once: strings grow piece by piece, and an object or array closes when a path leaves it. A path back
 into a closed object or array is an error.
 
@@ -153,7 +153,7 @@ def _encode_scalar(piece: PartialArg, where: str) -> str:
 
 
 class GeminiOpenCall:
-    """A call whose arguments come in pieces."""
+    """A call whose arguments arrive in pieces."""
 
     __slots__ = ("id", "index", "name", "native", "writer")
 
@@ -194,7 +194,8 @@ class GeminiOpenCalls:
         self._held -= call.writer.held
 
     def find_continued(self, call_id: str, name: str, *, whole: bool) -> GeminiOpenCall | None:
-        """Find the open call that a piece belongs to: by id, else the latest. None if the piece begins a new call."""
+        """Find the open call that a piece belongs to: by id, otherwise the latest call. None if the piece begins a
+        call."""
         if (known := self._by_id.get(call_id)) is not None:
             return known if name in ("", known.name) else None
         last = self.last()
@@ -204,7 +205,7 @@ class GeminiOpenCalls:
 
     def find_displaced(self, call_id: str) -> GeminiOpenCall | None:
         """Find the open call that no piece can continue after a new call with this id begins: the one with the same id,
-        else the latest call if it has no id."""
+        otherwise the latest call if it has no id."""
         last = self.last()
         return self._by_id.get(call_id) or (last if last is not None and not last.id else None)
 

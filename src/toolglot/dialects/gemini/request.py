@@ -25,8 +25,9 @@ from toolglot.dialects.gemini.blocks import (
     is_own_cut_call,
     keep,
     parts_shape,
+    split_signature,
 )
-from toolglot.dialects.gemini.native import NAME, SIGNED_APART
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
 from toolglot.dialects.gemini.tools import NULL_TOOLS, decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.dialects.gemini.wire import REQUESTS, Content, GeminiRequestBody, Part, SystemInstruction
@@ -80,7 +81,7 @@ def path(request: Request) -> str:
 
 @lru_cache(256)
 def _resource(model: str) -> str:
-    """The path of a model, up to the name of the method."""
+    """Return the path of a model, up to the name of the method."""
     if model and not {"", ".", ".."}.isdisjoint(model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     quoted = quote(model, safe="/-._~@")
@@ -174,8 +175,9 @@ def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
-    are, while such metadata of other clients is dropped."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back
+    unchanged, while such metadata of other clients is dropped.
+    """
     if labels is UNSET:
         return None, None
     for key, value in labels.items():
@@ -235,7 +237,7 @@ def _decode_content(content: Content) -> Message:
 
 
 def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
-    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    """Return the role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
     if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
         return "assistant"
     return _ROLES.get(role, role)
@@ -256,14 +258,14 @@ def _mark_pieces(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_assistant_neighbor(messages: Sequence[Message], at: int) -> bool:
-    """Is the message before or after this one also from the model?"""
+    """Whether the message before or after this one is also from the model."""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
     )
 
 
 def _has_adjacent_texts(message: Message) -> bool:
-    """Are two texts, or two thoughts, adjacent?"""
+    """Return whether two texts, or two thoughts, are adjacent."""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -321,7 +323,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _count_leading_system(request: Request) -> int:
-    """The number of leading messages that form the system instruction."""
+    """Return the number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index
@@ -375,12 +377,8 @@ class GeminiContentWriter:
         parts: list[dict[str, Any]] = []
         for index, block in enumerate(message.content):
             part = self._encode_usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
-            if part is not None and type(block) is Text and SIGNED_APART in native_of(block, NAME):
-                # Google advises against merging a part that has a signature with one that has none.
-                parts.append({"text": part.pop("text")})
-                part = {"text": "", **part}
             if part is not None:
-                parts.append(part)
+                parts += split_signature(block, part)
         return parts
 
     def _encode_usual_part(self, block: Block) -> dict[str, Any] | None:

@@ -17,8 +17,10 @@ from toolglot.dialects.gemini.blocks import (
     encode_result,
     encode_text,
     is_own_cut_call,
+    join_signatures,
     keep,
     parts_shape,
+    split_signature,
 )
 from toolglot.dialects.gemini.errors import read_error
 from toolglot.dialects.gemini.grounding import (
@@ -139,7 +141,7 @@ _wrapped_answers = Decoder(_WrappedAnswer)
 
 
 def _unwrap_answer(answer: GeminiAnswer, data: bytes) -> bytes | None:
-    """The answer with the members next to it; None if it is not wrapped."""
+    """Return the answer with the members next to it; None if it is not wrapped."""
     if answer.candidates is not UNSET:
         return None
     try:
@@ -221,7 +223,7 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
 
 
 def rest_of_answer(answer: GeminiAnswer) -> dict[str, Any]:
-    """The members of an answer that the IR does not have."""
+    """Return the members of an answer that the IR does not have."""
     rest = _rest_of_answer(answer)
     if answer.usage_metadata is None:
         rest["usageMetadata"] = None
@@ -267,7 +269,7 @@ def _decode_candidate_content(
     if content is UNSET:
         return (), {"content": "absent"}
     try:
-        blocks = decode_parts(content.parts)
+        blocks = join_signatures(decode_parts(content.parts))
     except DecodeError as error:
         raise DecodeError(f"$.candidates[0].content{error.where}", error.what) from None
     role = content.role or ""
@@ -297,7 +299,7 @@ def _take_logprobs(
 
 
 def _take_grounding(candidate: dict[str, Any], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Turn the sources of the answer into citations of its texts. What they do not carry stays with the candidate."""
+    """Turn the sources of the answer into citations of its texts. The rest stays with the candidate."""
     text, starts = "", list[int | None]()
     for block in blocks:
         starts.append(len(text) if isinstance(block, Text) else None)
@@ -399,7 +401,7 @@ def parse_created_at(text: Any) -> int | None:
 
 
 def identity_members(model: str, response_id: str, created: int | None) -> dict[str, Any]:
-    """The model, id and creation time of a response, as far as they are known."""
+    """Return the known ones of a response's model, id and creation time."""
     fields: dict[str, Any] = {}
     if model:
         fields["modelVersion"] = model
@@ -417,9 +419,10 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
         return {"content": {"parts": plain, "role": "model"}, **encode_stop(response.stop), "index": 0}
     blocks = tuple(_separate_messages(response.content, receipt))
     parts = [
-        part
+        each
         for index, block in enumerate(blocks)
         if (part := encode_part(block, f"content[{index}]", receipt)) is not None
+        for each in split_signature(block, part)
     ]
     content: dict[str, Any] = {}
     if notes.get("parts") != "absent" or parts:
@@ -457,7 +460,7 @@ def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator
 
 
 def _citations_in_answer(blocks: tuple[Block, ...]) -> tuple[list[Citation], str]:
-    """All citations, with spans relative to the whole text of the answer; and that text."""
+    """Return all citations, with spans relative to the whole text of the answer; and that text."""
     citations: list[Citation] = []
     texts: list[str] = []
     length = 0
@@ -480,7 +483,7 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
 
 
 def _encode_finish(stop: Stop) -> str:
-    """The original reason if it is one of Gemini's, else the nearest one."""
+    """Return the original reason if it is one of Gemini's, otherwise the nearest one."""
     usual = _FINISH_OF_REASON[stop.reason]
     raw = stop.raw
     if raw is None:

@@ -32,7 +32,7 @@ def read_response(response: dict[str, Any] | None) -> tuple[str | None, bool | N
 
 
 def usual_shape(text: str | None, is_error: bool | None) -> ResponseShape:
-    """The shape of a result without a note."""
+    """Return the shape of a result without a note."""
     if is_error:
         return "error"
     return "object" if text is not None and _stands_alone(text) else "output"
@@ -55,7 +55,7 @@ def write_response(text: str | None, is_error: bool | None, noted: str | None) -
 
 
 def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
-    """Does the result still fit the noted shape? A pass may have changed it."""
+    """Return whether the result still fits the noted shape. A pass may have changed it."""
     if noted.startswith("error") != bool(is_error):
         return False
     if noted in ("absent", "empty"):
@@ -68,11 +68,9 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Is this text a JSON object that can be the whole response?
-
-    An object has no layout, no spelling of numbers (`1.10`) and no repeated keys. A text of several lines may be a file
-    that the model edits, so it stays text, and so does what the object would not say in the same way.
-    """
+    """Return whether this text is a JSON object that can be the whole response. An object has no layout, no spelling of
+    numbers (`1.10`) and no repeated keys. A text of several lines may be a file that the model edits, so it stays text.
+    So does a text that the object would not reproduce exactly."""
     if "\n" in text or not text.lstrip().startswith("{"):
         return False
     value = _parse(text)
@@ -92,7 +90,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_ref(value: Any) -> bool:
-    """Is `$ref` a key at any level? The API treats it as a reference and refuses the request."""
+    """Return whether `$ref` is a key at any level. The API treats it as a reference and refuses the request."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -1,4 +1,4 @@
-"""Reduces JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
+"""Reduce JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
 
 Such an endpoint refuses the whole request for one unknown keyword. Keywords with an equivalent are rewritten. Others
 move to the description, where the model still reads them. The receipt reports everything that cannot be kept at all.
@@ -122,7 +122,7 @@ class OpenApiReducer:
     def _resolve_reference(
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], hints: list[str]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Expand the reference of a schema. Keywords next to the reference win."""
+        """Expand the reference of a schema. Keywords next to the reference take precedence."""
         while isinstance(ref := schema.get("$ref"), str):
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             target = self._find_target(ref)
@@ -311,7 +311,7 @@ class OpenApiReducer:
 
 
 def _allowed_types(schema: dict[str, Any]) -> tuple[list[str], bool]:
-    """The types that a schema allows, or else the type that its keywords imply; and whether null is allowed."""
+    """Return the types that a schema allows, or else the type that its keywords imply; and whether null is allowed."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     types = [name.upper() for name in names if isinstance(name, str)]

@@ -1,9 +1,9 @@
 """Streams of `streamGenerateContent` -> events.
 
-Every frame is a response fragment. Text comes in increments, so adjacent text parts of one kind form one block. A
-signature belongs to its own part, so it ends the block; one on an empty part is noted as such. Calls come whole, or,
-from Vertex, in pieces (see `partial_arguments`). The finish reason may come before the last usage, so `Finish` waits
-for the end of the stream.
+Every frame is a response fragment. Text arrives in increments, so adjacent text parts of one kind form one block. A
+signature belongs to its own part, so it ends the block; a signature on an empty part is noted as such. Calls arrive
+whole or, from Vertex, in pieces (see `partial_arguments`). The finish reason may come before the last usage, so
+`Finish` waits for the end of the stream.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class GeminiStreamDecoder:
             self._text, self._text_native = None, {}
 
     def _take_citations(self) -> tuple[Citation, ...]:
-        """The sources of the open text block that came before its end."""
+        """Return the sources of the open text block that arrived before its end."""
         grounding = read_grounding(self._candidate.fields[MEMBER], "".join(self._texts))
         found: list[Citation] = []
         for citation in grounding.citations if grounding is not None else ():
@@ -292,7 +292,9 @@ class GeminiStreamDecoder:
         return tuple(found)
 
     def _settle_grounding(self) -> None:
-        """Leave what citations do not carry with the candidate, or all of it if a block had ended before its source."""
+        """Leave the members that citations do not carry with the candidate, or all of them if a block had ended before
+        its source.
+        """
         grounding = read_grounding(self._candidate.fields.get(MEMBER), "".join(self._texts)) if self._cited else None
         if grounding is not None and self._cited.issuperset(map(citation_key, grounding.citations)):
             keep_grounding(self._candidate.fields, grounding.rest)
@@ -336,7 +338,8 @@ class GeminiStreamDecoder:
             self._end_call(opened)
 
     def _is_repeated(self, call_id: str, content: bytes, where: str) -> bool:
-        """Has this call come before? Ids are unique, so a part that a server sends twice is not a second call."""
+        """Return whether this call has come before. Ids are unique, so a part that a server sends twice is not a second
+        call."""
         seen = sha256(content).digest()
         if self._whole_calls.get(call_id) != seen:
             self._whole_calls[call_id] = seen

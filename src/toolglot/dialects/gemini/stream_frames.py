@@ -1,5 +1,4 @@
-"""Stream frames that only add text: nearly all frames. They are read in one typed decode; other frames are decoded in
-full."""
+"""Read stream frames that only add text, as nearly all do, in one typed decode. Other frames are decoded in full."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def text_frame(raw: bytes) -> TextFrame | None:
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text or reasoning of a frame with nothing else, not even usage. None for any other frame."""
+    """Return the text or reasoning of a frame with nothing else, not even usage. None for any other frame."""
     frame = text_frame(payload)
     if frame is None or bytes(frame.usageMetadata):
         return None

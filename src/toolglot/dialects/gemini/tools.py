@@ -138,7 +138,7 @@ def _usual_groups(tools: list[Tool | Opaque]) -> list[EntryGroup]:
 
 
 def _flatten_groups(groups: list[EntryGroup]) -> list[bool]:
-    """The contents of a grouping in order: True for a declaration, False for the rest of an entry."""
+    """Return the contents of a grouping in order: True for a declaration, False for the rest of an entry."""
     return [kind for count, more in groups for kind in [True] * abs(count or 0) + [False] * bool(more)]
 
 
@@ -179,8 +179,8 @@ def _encode_tool(tool: Tool, where: str, wants_openapi: bool, receipt: Receipt) 
 def encode_schema(
     node: Any, schema: Any, plain: str, openapi: str, where: str, wants_openapi: bool, receipt: Receipt
 ) -> dict[str, Any]:
-    """Encode a schema under one of two members: the original if it is still equal, else the JSON Schema, or its OpenAPI
-    form for endpoints that need it."""
+    """Encode a schema under one of two members: the original if it is still equal, otherwise the JSON Schema, or its
+    OpenAPI form for endpoints that need it."""
     notes = native_of(node, NAME)
     for key in (plain, openapi):
         if f"${key}" in notes and to_json_schema(notes[f"${key}"], where) == schema:

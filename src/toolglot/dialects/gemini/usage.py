@@ -1,7 +1,7 @@
 """`usageMetadata` <-> `Usage`.
 
-This API counts tokens of tool use apart from the prompt, and tokens of thoughts apart from the answer. The original
-object is kept, and written again if the counts are still the same.
+This API counts tokens of tool use separately from the prompt, and tokens of thoughts separately from the answer. The
+original object is kept, and written again if the counts are still the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The service tier of the answer. The original usage also keeps it, for this dialect."""
+    """Return the service tier of the answer. The original usage also keeps it, for this dialect."""
     traffic = original_usage(usage, NAME).get("trafficType")
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 
@@ -98,7 +98,7 @@ class UsageReports:
         self._by_shape: dict[bytes, bytes] = {}
         self._read: Any = None
         self.has_unreadable = False
-        """A report was no object."""
+        """True if a report was not an object."""
 
     def add(self, report: Any) -> None:
         """Add one `usageMetadata`, as JSON text or as a value."""
@@ -138,7 +138,7 @@ def _complete_from_total(
 
 
 def _is_all_text(counts: Any) -> bool:
-    """Do these counts by modality count only text? Then they only repeat the total."""
+    """Return whether these counts by modality count only text, and so repeat the total."""
     return isinstance(counts, list) and all(
         isinstance(count, dict) and (count.get("modality") == "TEXT" or not count.get("tokenCount")) for count in counts
     )

@@ -85,7 +85,7 @@ def _native_of_call(call: OllamaCall, *, of_answer: bool) -> Native:
 
 
 def _arguments_text(raw: Raw, where: str) -> str:
-    """The text of the arguments. Ollama's own server writes an object."""
+    """Return the text of the arguments. Ollama's own server writes an object."""
     try:
         text = sound_text(raw)
     except UnsoundError:
@@ -100,7 +100,7 @@ def _arguments_text(raw: Raw, where: str) -> str:
 
 
 def _explain_arguments(data: bytes, where: str) -> DecodeError:
-    """The error in the arguments, with its path in the document."""
+    """Return the error in the arguments, with its path in the document."""
     try:
         json.decode(data)
     except DecodeError as error:
@@ -109,8 +109,8 @@ def _explain_arguments(data: bytes, where: str) -> DecodeError:
 
 
 def encode_call(call: ToolCall, where: str, receipt: Receipt, *, index: int | None = None) -> dict[str, Any] | None:
-    """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, since a
-    result may follow. In an answer, such a call must not run: returns None and adds a line to the receipt.
+    """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, because a
+    result may follow. In an answer, such a call must not run: the function returns None and adds a line to the receipt.
 
     `index`: the call's place among the calls of an answer; None in a request. Open WebUI treats calls with the same
     index as parts of one call, and calls without an index as the first call."""
@@ -212,7 +212,7 @@ class OllamaMessageWriter:
         return "".join(self.texts)
 
     def members(self) -> dict[str, Any]:
-        """The members other than the text."""
+        """Return the members other than the text."""
         thinking = {"thinking": "\n\n".join(self.thoughts)} if self.thoughts else {}
         images = {"images": self.images} if self.images else {}
         return {**thinking, **images, **({"tool_calls": self.calls} if self.calls else {})}

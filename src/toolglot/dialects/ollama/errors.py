@@ -62,7 +62,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def _status(error: ApiError) -> int:
-    """A registered HTTP status. A vendor's own status, such as 529, becomes that of the error's kind."""
+    """Return a registered HTTP status. A vendor's own status (529, for example) becomes that of the error's kind."""
     status = error_status(error)
     return status if status in _REGISTERED else STATUS[error.kind]
 
@@ -73,7 +73,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's message. A context overflow gets Ollama's wording, which clients recognize."""
+    """Return the upstream's message. A context overflow gets Ollama's wording, which clients recognize."""
     if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
     return f"{_TOO_LONG}: {error.message}"

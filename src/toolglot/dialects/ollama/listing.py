@@ -48,9 +48,9 @@ def _encode_entry(model: ModelInfo) -> dict[str, Any]:
 
 
 def _add_tag(name: str) -> str:
-    """A name with a tag. Open WebUI adds `:latest` to a name without one, and then rejects it because the list does not
-    have that name; it leaves other tags alone. `:latest` is not used here: it may be a part of an upstream's own name,
-    so the router could not remove it from the names that VS Code sends to `/v1/chat/completions`."""
+    """Return a name with a tag. Open WebUI adds `:latest` to a name without one, and then rejects it because the list
+    does not have that name; it leaves other tags alone. `:latest` is not used here: it may be a part of an upstream's
+    own name, so the router could not remove it from the names that VS Code sends to `/v1/chat/completions`."""
     return name if ":" in name else name + GATEWAY_TAG
 
 
@@ -70,7 +70,7 @@ def _details() -> dict[str, Any]:
 
 
 def _capabilities(model: ModelInfo) -> list[str]:
-    """The capabilities of a model. All have tools: the gateway can let a model write calls as text."""
+    """Return the capabilities of a model. All have tools: the gateway can let a model write calls as text."""
     sees, thinks = "image" in model.inputs, model.thinking
     return ["completion", "tools", *(["vision"] if sees else []), *(["thinking"] if thinks else [])]
 

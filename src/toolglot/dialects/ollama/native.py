@@ -10,4 +10,4 @@ SIDE_MEMBERS = frozenset(
     }
 )
 # fmt: on
-"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""
+"""Members that are not essential to an answer. A member of a wrong type is omitted and reported."""

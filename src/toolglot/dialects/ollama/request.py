@@ -1,7 +1,7 @@
 """`POST /api/chat` and `/api/generate`: the request body <-> `Request`.
 
 A request of `/api/generate` becomes a conversation of one message; a note on its shape restores the original form.
-Ollama treats a model without a tag and with `:latest` alike, and some clients add the tag; a note keeps it.
+Ollama treats a model without a tag like one with `:latest`, and some clients add the tag; a note keeps it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def path(request: Request) -> str:
 
 
 def is_generate(request: Request | None) -> bool:
-    """Is this a request of `/api/generate` whose content still fits that form?"""
+    """Return whether this is a request of `/api/generate` whose content still fits that form."""
     if request is None or not native_of(request, NAME).get("$generate"):
         return False
     *system, user = request.messages or (Message(role="user"),)
@@ -75,8 +75,9 @@ def is_generate(request: Request | None) -> bool:
 
 
 def answer_without_model(request: Request) -> Response | None:
-    """The answer to a request without content. Clients send it to load a model (`ollama run` begins with it), and with
-    `keep_alive: 0` to unload it. None for other requests."""
+    """Return the answer to a request without content. Clients send it to load a model (`ollama run` begins with it),
+    and with `keep_alive: 0` to unload it. None for other requests.
+    """
     if any(message.content for message in request.messages if message.role != "system"):
         return None
     if request.messages and not is_generate(request):

@@ -232,7 +232,7 @@ _EMPTY: dict[str, tuple[str, Any]] = {
 
 
 def identity_members(model: str, created: int | None, came: str | None = None) -> dict[str, Any]:
-    """The first members of every answer and line: model and creation time. `came` is the original time, if any."""
+    """Return the first members of every answer and line: model and creation time. `came` is the original time."""
     if came is not None and parse_created_at(came) == created:
         return {"model": model, "created_at": came}
     seconds = created if created is not None and 0 <= created <= LAST_YEAR else 0

@@ -1,7 +1,7 @@
 """Streams of `/api/chat` and `/api/generate` -> events.
 
-Every line is a JSON document. Text and reasoning come in increments, calls come whole, and a line with `done` ends the
-stream. An error is a separate line.
+Every line is a JSON document. Text and reasoning arrive in increments, calls arrive whole, and a line with `done` ends
+the stream. An error is a separate line.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class OllamaStreamEncoder:
         self._text_template = b"", b""  # bytes before and after the open block's text; empty before its first text
 
     def keepalive(self) -> bytes:
-        """A line without text, with every member that typed clients require. It is the same during a whole answer, so
-        that recordings recognize it."""
+        """Return a line without text, with every member that typed clients require. It is the same during a whole
+        answer, so that recordings recognize it."""
         return self._encode_line("", {}, **identity_members(self._model, None))
 
     @property
@@ -112,7 +112,7 @@ class OllamaStreamEncoder:
         return b"%b%b%b" % (before, json.encode_frame(text), after)
 
     def _make_text_template(self, is_thinking: bool) -> tuple[bytes, bytes]:
-        """The bytes of a line before and after its text. No string can contain the quotes that are searched for."""
+        """Return the bytes of a line before and after its text. No string can contain the searched quotes."""
         line = self._encode_line("", {"thinking": ""} if is_thinking else {})
         member = b'"thinking":' if is_thinking else b'"response":' if self._generates else b'"content":'
         before, _, after = line.partition(member + b'""')

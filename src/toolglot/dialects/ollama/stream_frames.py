@@ -9,7 +9,7 @@ from toolglot.errors import DecodeError
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text or reasoning of a line with nothing else. None for any other line."""
+    """Return the text or reasoning of a line with no other content. None for any other line."""
     try:
         answer = ANSWERS.read_frame(payload)
     except DecodeError:

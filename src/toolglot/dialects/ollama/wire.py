@@ -107,13 +107,13 @@ class OllamaAnswer(Wire, kw_only=True):
 
 
 class OllamaModelList(Wire, kw_only=True):
-    """`/api/tags`. The list is null if there are no models."""
+    """The answer of `/api/tags`. The list is null if there are no models."""
 
     models: list[Any] | UnsetType | None = UNSET
 
 
 class ShowRequest(Wire, kw_only=True):
-    """`/api/show`. Older clients send `name`."""
+    """The request of `/api/show`. Older clients send `name`."""
 
     model: str | UnsetType = UNSET
     name: str | UnsetType = UNSET

@@ -89,7 +89,7 @@ _SHORT_CONTROL = 300
 
 
 def content_shape(content: ChatContent) -> str | None:
-    """The original form of a message's content, if its blocks do not show it."""
+    """Return the original form of a message's content, if its blocks do not show it."""
     if content is UNSET:
         return "absent"
     return "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
@@ -211,7 +211,7 @@ def _encode_thinking(block: Thinking) -> dict[str, Any]:
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Is this reasoning a content part, as in Mistral's and Databricks' messages?"""
+    """Return whether this reasoning is a content part, as in Mistral's and Databricks' messages."""
     notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
     return bool(notes.get("$part") or notes.get(REASONING_SUMMARY))
 
@@ -263,7 +263,7 @@ def _decode_video(part: VideoPart) -> Media:
 
 
 def _read_url(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
-    """Return the URL, the members next to it, and True if it came as a plain string."""
+    """Return the URL, the members next to it, and whether it was a plain string."""
     if isinstance(value, str):
         return value, {}, True
     return value.url, members_without(value, "url"), None
@@ -316,8 +316,9 @@ _PART_DECODERS: dict[type[ChatPart], Callable[[Any], Block]] = {
 
 
 def _take_cache(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any]]:
-    """Take the cache breakpoint out of a part's members. Returns it with a note on `cache_control`, if it came in that
-    form."""
+    """Take the cache breakpoint out of a part's members. Returns it with a note on `cache_control`, if it was in that
+    form.
+    """
     cache = _take_breakpoint(rest)
     if cache is not None:
         return cache, {}
@@ -352,7 +353,7 @@ def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
 
 
 def encode_cache_control(node: Node) -> dict[str, Any]:
-    """The member `cache_control` of a node that was received with it."""
+    """Return the member `cache_control` of a node that was received with it."""
     control = native_of(node, NAME).get("$cache_control")
     return {"cache_control": control} if isinstance(control, dict) else {}
 
@@ -370,7 +371,7 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
 
 
 def own_members(block: Block) -> dict[str, Any]:
-    """The native members of this dialect on a block, without notes."""
+    """Return the native members of this dialect on a block, without notes."""
     return native_members(native_of(block, NAME))
 
 
@@ -451,7 +452,7 @@ def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
 
 
 def _find_repeated_call(calls: list[Block], name: str, arguments: str | None) -> int | None:
-    """Index of the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
+    """Find the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
     for place, call in enumerate(calls):
         if isinstance(call, ToolCall) and (call.name, call.arguments) == (name, arguments):
             return place
@@ -463,7 +464,7 @@ def _with_note(block: Block, note: str) -> Block:
 
 
 def encode_repeated_call(calls: Iterable[ToolCall | Opaque]) -> dict[str, Any]:
-    """The member `function_call`, if it came next to `tool_calls` and repeated one of them."""
+    """Return the member `function_call`, if it came next to `tool_calls` and repeated one of them."""
     for call in calls:
         if isinstance(call, ToolCall) and native_of(call, NAME).get("$repeated"):
             return {"function_call": {"name": call.name, "arguments": arguments_text(call)}}
@@ -498,7 +499,7 @@ def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
 
 
 def _is_minimal(call: ChatFunctionCall, function: ChatFunction) -> bool:
-    """Has the call nothing but an id, a name and arguments?"""
+    """Return whether the call has only an id, a name and arguments."""
     return count_members(call) == 2 and count_members(function) == 2
 
 
@@ -519,31 +520,31 @@ def _decode_call(
         native.setdefault(NAME, {})[FUNCTION_STATE] = inner.pop(PROVIDER_FIELDS)
     if inner:
         native.setdefault(NAME, {})[kind] = inner
-    # Arguments that came as an object become the text that the API requires; nothing is lost.
+    # Arguments that arrive as an object become the text that the API requires, without loss.
     text = json.encode_text(arguments) if isinstance(arguments, dict) else arguments or ""
     return ToolCall(id=call_id or "", name=name or "", arguments=text, kind=kind, native=native)
 
 
 def _note_if(condition: bool) -> bool | None:
-    """The value of a note that is stored only if it is true."""
+    """Return the value of a note that is stored only if it is true."""
     return condition or None
 
 
 def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
-    """Is this a call, or another entry of `tool_calls`?"""
+    """Return whether this is a call, or another entry of `tool_calls`."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and _CALL in block.value
     return isinstance(block, ToolCall)
 
 
 def is_blank_entry(value: Any) -> bool:
-    """Is this the value of an opaque entry of `tool_calls` that names no other kind of call?"""
+    """Return whether this is the value of an opaque entry of `tool_calls` that names no other kind of call."""
     return isinstance(value, dict) and _CALL in value and value.get("type") in (None, "", "function", "custom")
 
 
 def has_no_call(block: Block) -> bool:
-    """Is this an entry of `tool_calls` without id, name and arguments? Some servers send one if the model made no
-    call."""
+    """Return whether this is an entry of `tool_calls` without id, name and arguments. Some servers send one if the
+    model made no call."""
     if isinstance(block, Opaque):
         return is_blank_entry(block.value) and not block.value[_CALL].get("id")
     return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)
@@ -563,7 +564,7 @@ def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as JSON text, which the wire requires.
+    """Return the arguments as JSON text, which the wire requires.
 
     Empty arguments become the empty object, unless they came as \"\" or the call was cut before them.
     """

@@ -1,4 +1,4 @@
-"""Matches an entry of a chunk's `tool_calls` to the call that it continues.
+"""Match an entry of a chunk's `tool_calls` to the call that it continues.
 
 The API gives each call an index and, once, an id. Imitating servers leave out one of them, give every call the same
 index, or invent an id for every chunk.
@@ -25,12 +25,12 @@ def parse_call_index(index: int | str | None) -> int | None:
 
 
 def has_call_content(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
-    """Has the entry a name or arguments? Some servers always send the object, even without a call."""
+    """Return whether the entry has a name or arguments. Some servers always send the object, even without a call."""
     return function is not None and bool(function.name or function.arguments or function.input)
 
 
 def repeats_tool_call(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
-    """Does `function_call` repeat an entry of `tool_calls` in the same delta?"""
+    """Return whether `function_call` repeats an entry of `tool_calls` in the same delta."""
     said = (legacy.name, legacy.arguments)
     return any(
         call.function is not None and (call.function.name, call.function.arguments) == said for call in calls or ()
@@ -59,15 +59,15 @@ def find_call(
 
 
 def _starts_new_call(call: ChatOpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
-    """Detects calls of a vendor without ids that gives every call the same index: a name after complete arguments
-    begins a new call. The same name alone may be a repetition."""
+    """Return whether a new call starts, for a vendor without ids that gives every call the same index: a name after
+    complete arguments begins a new call. The same name alone may be a repetition."""
     if delta.id or call.id or not function.name or not call.name:
         return False
     return (bool(function.arguments) or function.name != call.name) and call.is_whole()
 
 
 def names_another_call(call: ChatOpenCall, delta: CallDelta, number: int | None, function: FunctionDelta) -> bool:
-    """Does a second entry of the same chunk name another call, though index and id do not distinguish them?"""
+    """Return whether a second entry of the same chunk names another call, although index and id do not show this."""
     if not function.name:
         return False
     follows = bool(function.arguments) and call.is_whole()
@@ -104,7 +104,7 @@ class ChatOpenCall:
                 self.is_whole()
 
     def is_whole(self) -> bool:
-        """Are the arguments a complete object? Scans only the pieces received since the last call."""
+        """Return whether the arguments are a complete object. Scans only the pieces received since the last call."""
         if self._unscanned:
             self._scanner.feed("".join(self._unscanned))
             self._unscanned.clear()

@@ -10,14 +10,14 @@ from typing import Any
 
 PROMPT, ANSWER = "prompt_filter_results", "content_filter_results"
 MEMBERS = frozenset({PROMPT, ANSWER, "content_filter_offsets"})
-"""The members of answers, of choices and of chunks that hold verdicts, and how far the filter has read."""
+"""The members of answers, of choices and of chunks that hold verdicts, and the progress of the filter."""
 REASON = "the verdict of the server's content filter; no other API has a place for it"
 
 _POSITIONS = frozenset({"prompt_index", "check_offset", "start_offset", "end_offset"})
 
 
 def is_default(value: Any) -> bool:
-    """Do these verdicts only say that nothing was filtered, detected or found unsafe?"""
+    """Return whether these verdicts only say that nothing was filtered, detected or found unsafe."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -21,7 +21,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def error_event(payload: bytes) -> ApiError:
-    """The error in the data of an `event: error`, in any form."""
+    """Return the error in the data of an `event: error`, in any form."""
     try:
         value = json.decode_frame(payload)
     except DecodeError:

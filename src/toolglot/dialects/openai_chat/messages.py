@@ -142,7 +142,7 @@ def _decode_full_message(message: ContentMessage) -> Message:
 
 
 def present_lists(message: ModelMessage) -> list[str]:
-    """The names of a message's non-empty members with calls and images. Nulls and empty lists are not decoded."""
+    """Return the names of a message's non-empty members with calls and images. Nulls and empty lists are ignored."""
     return [name for name in _TYPED_LISTS if getattr(message, name)]
 
 
@@ -197,7 +197,7 @@ def decode_message(message: AnyMessage) -> Message:
 
 
 def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    """Encode one message as wire messages. Each tool result becomes a message of its own, before the others."""
+    """Encode one message as wire messages. Each tool result becomes a separate message before the others."""
     results: list[dict[str, Any]] = []
     others: list[LocatedBlock] = []
     for index, block in enumerate(message.content):
@@ -241,7 +241,7 @@ def encode_simple_message(role: str, content: tuple[Block, ...]) -> dict[str, An
 
 
 def _is_plain_text(block: Block) -> TypeGuard[Text]:
-    """Is this a text that a string can carry completely?"""
+    """Return whether this is a text that a string can carry completely."""
     if not isinstance(block, Text):
         return False
     notes = native_of(block, NAME)
@@ -330,7 +330,7 @@ def take_refusal(members: dict[str, Any]) -> Refusal:
 
 
 def reasoning_field_names(block: Thinking) -> tuple[str, ...]:
-    """The fields that hold the text of this reasoning."""
+    """Return the fields that hold the text of this reasoning."""
     notes = native_of(block, NAME)
     field = notes.get("$field", REASONING_FIELDS[0])
     if not block.text or field == THINKING_BLOCKS:  # the entries of `thinking_blocks` hold the text
@@ -355,8 +355,8 @@ _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
 
 
 def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
-    """Encode content as a string for one plain text, else as a list of parts. Empty content becomes `missing`, unless
-    its original form is known."""
+    """Encode content as a string for one plain text, otherwise as a list of parts. Empty content becomes `missing`,
+    unless its original form is known."""
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0][0]
@@ -367,7 +367,7 @@ def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str |
 
 
 def _encode_part(block: Block, place: str, receipt: Receipt) -> dict[str, Any] | None:
-    """Encode one content part. Calls and results are parts if they came in the form of the Messages API."""
+    """Encode one content part. Calls and results are parts if they were in the form of the Messages API."""
     match block:
         case ToolCall():
             return encode_call_part(block)
@@ -383,11 +383,11 @@ _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
     "tool_name": ("tool_name",),
     "both": ("name", "tool_name"),
 }
-"""The members that named the tool of a result, by the note on them."""
+"""The members that name the tool of a result, by their notes."""
 
 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
-    # Native members of the message belong to its single result; a message with more results came from another wire.
+    # Native members of the message belong to its single result; a message with more results is from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
     legacy = bool(notes.get("$legacy"))
     identity: dict[str, Any] = {}

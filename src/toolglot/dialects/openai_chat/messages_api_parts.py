@@ -1,7 +1,7 @@
 """Content parts in the form of the Messages API: calls, results and images.
 
 Cursor sends them to Chat endpoints if the model's name contains `claude` (router-for-me/CLIProxyAPI #3805), and some
-gateways answer with them. Notes on their form let them be written back as they were received.
+gateways answer with them. Notes on their form allow writing them back unchanged.
 """
 
 from __future__ import annotations

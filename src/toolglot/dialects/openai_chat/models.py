@@ -1,4 +1,4 @@
-"""Capabilities of Chat Completions, and how single models differ."""
+"""Capabilities of Chat Completions, and differences between models."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CAPABILITIES = Capabilities(
         state_mark="__thought__",  # LiteLLM puts Gemini's signature behind it (BerriAI/litellm #16895)
     ),
     tools=ToolCapabilities(
-        # Every server knows these tools and roles; OpenAI's own knows more.
+        # Every server supports these tools and roles; OpenAI's own supports more.
         custom=False,
         strict_all_required=True,
         schema="object",

@@ -1,6 +1,6 @@
-"""Normalizes members of answers in a nonstandard form: a number for an id, `false` or an empty list for nothing.
+"""Normalize members of answers in a nonstandard form: a number for an id, `false` or an empty list for nothing.
 
-This runs only if an answer or a chunk cannot be read otherwise: no such member is worth losing the answer.
+This runs only if an answer or a chunk cannot be read otherwise, so that such a member does not lose the answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _normalize_choice(choice: dict[str, Any]) -> list[str]:
 
 
 def _normalize_number(fields: dict[str, Any], name: str) -> list[str]:
-    """Convert a number that came as a float or as text to an integer. A value that is no number is removed."""
+    """Convert a number in the form of a float or a text to an integer. A value that is not a number is removed."""
     if name not in fields or type(fields[name]) is int:
         return []
     value = fields.pop(name)

@@ -1,7 +1,5 @@
-"""Native notes on content, tools and choices that came in the form of another API.
-
-Clients of several APIs mix them up, and so does Cursor. The notes let a document be written as it was received; for an
-upstream, `passes/foreign_forms.py` removes them.
+"""Native notes on content, tools and choices in the form of another API. Clients of several APIs mix them up, and so
+does Cursor. The notes allow writing a document back unchanged. For an upstream, `passes/foreign_forms.py` removes them.
 """
 
 from __future__ import annotations
@@ -13,6 +11,6 @@ INPUT_SCHEMA = "$input_schema"
 FLAT_TOOL = "$flat"
 """A tool of the Responses API."""
 OTHER_CHOICE = "$other_choice"
-"""A tool choice of either."""
+"""A tool choice of either API."""
 
 OTHER_FORMS = frozenset({CALL, RESULT, SOURCE, INPUT_SCHEMA, FLAT_TOOL, OTHER_CHOICE})

@@ -55,11 +55,11 @@ _SPELLINGS = (
     ("reasoning_effort", "reasoning.effort"),
     ("reasoning.max_tokens", "thinking.budget_tokens", "thinking_budget"),
 )
-"""Members with the same meaning; the first one wins."""
+"""Members with the same meaning; the first one takes precedence."""
 
 
 def _overridden_settings(found: dict[str, Any]) -> Iterator[ReceiptLine]:
-    """Yield a loss for each member that contradicts the one that wins."""
+    """Yield a loss for each member that contradicts the effective one."""
     for paths in _SPELLINGS:
         said = [(path, value) for path in paths if (value := _value_at(found, path)) is not None]
         for path, value in said[1:]:
@@ -119,7 +119,7 @@ def _read_settings(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
 
 def encode_reasoning(reasoning: Reasoning | None, rest: Mapping[str, Json], receipt: Receipt) -> dict[str, Any]:
     """Encode the settings, in their original members if these still mean the same. `rest` has the unknown members of
-    the request, including those that came in the same objects."""
+    the request, including those in the same objects."""
     if reasoning is None:
         return {}
     found = native_of(reasoning, NAME).get(EXTENSIONS)

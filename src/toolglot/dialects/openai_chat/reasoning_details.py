@@ -2,7 +2,7 @@
 
 Two of them are lists: OpenRouter's `reasoning_details` (https://openrouter.ai/docs/use-cases/reasoning-tokens), and
 LiteLLM's `thinking_blocks` with those of Claude. The others are single values: GitHub Copilot's `reasoning_opaque`, the
-`extra_content` in which Google's server signs a text, and the `thought_signatures` that LiteLLM has of Gemini. They
+`extra_content` in which Google's server signs a text, and LiteLLM's `thought_signatures` of Gemini. They
 hold state that the model expects back (signatures, encrypted reasoning), and clients return them unchanged. The IR
 stores them on the reasoning block of their message, or on a block of their own if it has none.
 """
@@ -20,8 +20,9 @@ REASONING_DETAILS = "reasoning_details"
 THINKING_BLOCKS = "thinking_blocks"
 STATE_FIELDS = (REASONING_DETAILS, THINKING_BLOCKS)
 REASONING_SUMMARY = "reasoning_summary"
-"""The native key of the entries of Databricks' content part of type `reasoning`: their texts are the reasoning, and
-they hold its signature."""
+"""The native key for the entries of Databricks' content part of type `reasoning`. Their texts are the reasoning, and
+they hold its signature.
+"""
 REASONING_OPAQUE = "reasoning_opaque"
 EXTRA_CONTENT = "extra_content"
 PROVIDER_FIELDS = "provider_specific_fields"
@@ -46,8 +47,9 @@ def is_details(value: Any) -> bool:
 
 
 def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thinking]:
-    """Move the state fields of a message onto its reasoning. A field that is no list of objects stays with the
-    message."""
+    """Move the state fields of a message onto its reasoning. A field that is not a list of objects stays with the
+    message.
+    """
     _unnest_state_fields(members)
     for field in STATE_FIELDS:
         if field not in members or not is_details(members[field]):
@@ -63,7 +65,7 @@ def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thi
 
 
 def take_single_state(members: dict[str, Any], field: str) -> Any:
-    """Take the state out of a member that holds a single value; None if it holds none. What else it holds stays."""
+    """Extract the state from a member that holds a single value; None if it holds none. Its other content stays."""
     value = members[field]
     if field == REASONING_OPAQUE:
         return members.pop(field) if isinstance(value, str) and value else None
@@ -88,12 +90,12 @@ FUNCTION_STATE = "$function_state"
 
 
 def function_state(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The member of `function` that holds state of the call, if there is any."""
+    """Return the member of `function` that holds state of the call, if there is any."""
     return {PROVIDER_FIELDS: fields[FUNCTION_STATE]} if FUNCTION_STATE in fields else {}
 
 
 def has_signature(fields: Any) -> bool:
-    """Do LiteLLM's fields of a call have the signature of it?"""
+    """Return whether LiteLLM's fields of a call have its signature."""
     return isinstance(fields, dict) and any(fields.get(name) for name in _SIGNATURES)
 
 
@@ -111,7 +113,7 @@ def _unnest_state_fields(members: dict[str, Any]) -> None:
 
 
 def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
-    """A reasoning block for entries that came without reasoning text."""
+    """Return a reasoning block for entries that came without reasoning text."""
     if field != THINKING_BLOCKS:
         return Thinking()
     return Thinking(
@@ -120,13 +122,13 @@ def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
 
 
 def thinking_text(entry: Mapping[str, Any]) -> str:
-    """The text of an entry of `thinking_blocks`."""
+    """Return the text of an entry of `thinking_blocks`."""
     text = entry.get("thinking")
     return text if isinstance(text, str) else ""
 
 
 def summary_text(entries: Iterable[Mapping[str, Any]]) -> str:
-    """The joined texts of the entries of `summary`."""
+    """Return the joined texts of the entries of `summary`."""
     return "".join(text for entry in entries if isinstance(text := entry.get("text"), str))
 
 
@@ -141,7 +143,7 @@ def unwrap_reasoning(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def details_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The state on a block, by the name of its message field."""
+    """Return the state on a block, by the name of its message field."""
     lists = {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
     return {**lists, **{field: fields[field] for field in SINGLE_FIELDS if fields.get(field)}}
 
@@ -154,7 +156,7 @@ def add_details(message: dict[str, Any], block: Thinking, where: str, receipt: R
 
 
 def merge_details(message: dict[str, Any], found: Mapping[str, Any], where: str, receipt: Receipt) -> None:
-    """Add state to that of a message: lists and objects grow, of other values the last one stays."""
+    """Add state to the state of a message: lists and objects grow; for other values, the last one is kept."""
     for field, state in found.items():
         if isinstance(state, str) and message.get(field, state) != state:
             receipt.loss(where, field, "a message has one; the last counts")
@@ -173,7 +175,7 @@ def merge_details(message: dict[str, Any], found: Mapping[str, Any], where: str,
 
 
 def fill_provider_fields(message: dict[str, Any], received: Mapping[str, Any]) -> None:
-    """Add what stood beside the state in LiteLLM's member to a message that has the state again."""
+    """Add the other content of LiteLLM's member to a message whose state was restored."""
     beside = received.get(PROVIDER_FIELDS)
     if isinstance(beside, dict) and isinstance(message.get(PROVIDER_FIELDS), dict):
         message[PROVIDER_FIELDS] = {**beside, **message[PROVIDER_FIELDS]}
@@ -203,7 +205,7 @@ class DetailsCollector:
             self._pieces[-1].append(piece)
 
     def _continues_last(self, entry: dict[str, Any]) -> bool:
-        """Is this another piece of the latest entry?"""
+        """Return whether this is another piece of the latest entry."""
         if not self._entries or str(entry.get("type")) not in _TEXT_MEMBERS:
             return False
         last = self._entries[-1]

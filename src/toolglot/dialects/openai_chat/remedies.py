@@ -14,7 +14,8 @@ from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning,
 
 
 def add_empty_reasoning(refusal: RefusedRequest) -> Request:
-    """DeepSeek requires the field on every message with calls, and accepts an empty one for lost reasoning."""
+    """Add empty reasoning. DeepSeek requires the field on every message with calls, and accepts an empty one for lost
+    reasoning."""
 
     def rewrite(message: Message, number: int) -> Message:
         calls = any(isinstance(block, ToolCall) for block in message.content)

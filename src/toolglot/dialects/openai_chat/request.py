@@ -71,7 +71,7 @@ from toolglot.wire.structs import as_json, field_reader, members_without
 GROQ_TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's names of service tiers, and those of the IR."""
 
-# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know only that.
+# OpenAI's reasoning models refuse `max_tokens`; many compatible servers support only that.
 _COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
 
 
@@ -251,7 +251,7 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
 
 
 def is_legacy(request: Request) -> bool:
-    """Did the client use the deprecated `functions`? Then it is answered with `function_call`."""
+    """Return whether the client used the deprecated `functions` and so gets `function_call`."""
     return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 
@@ -364,7 +364,7 @@ def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, An
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The tier under its original name, if it is unchanged."""
+    """Return the tier under its original name, if it is unchanged."""
     came_as, tier = native_of(request, NAME).get("$tier"), request.service_tier
     if came_as is not None and GROQ_TIERS.get(came_as) == tier:
         tier = str(came_as)

@@ -209,8 +209,8 @@ def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, Re
     """Split choices into the first one, those that continue it (with their messages), and other answers as JSON.
 
     GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555), with one index or
-    with two. Other answers have an index of their own. A first choice that stopped for calls and has none is no whole
-    answer: the calls are in the next choices.
+    with two. Other answers have an index of their own. If a first choice stopped for calls but has none, it is not a
+    whole answer: the calls are in the next choices.
     """
     first = choices[0]
     lacks_calls = decode_finish_reason(first.finish_reason or None) == "tool_calls" and not _has_calls(first.message)
@@ -297,7 +297,7 @@ def encode_logprobs(tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
 
 
 def _encode_choice_logprobs(response: Response) -> dict[str, Any]:
-    """The member `logprobs` of a choice, if there are any."""
+    """Return the member `logprobs` of a choice, if there are any."""
     if "$logprobs" in (notes := native_of(response, NAME)):
         return {"logprobs": notes["$logprobs"]}
     tokens = [token for block in response.content if type(block) is Text for token in block.logprobs]
@@ -355,12 +355,12 @@ def decode_finish_reason(word: str | None) -> StopReason:
 
 
 def decode_tier(tier: Any) -> str | None:
-    """The tier that served the request. It also stays with the native members."""
+    """Return the tier that served the request. It also stays with the native members."""
     return GROQ_TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
-    """The finish reason; the deprecated one for a client that uses the deprecated `functions`."""
+    """Return the finish reason; the deprecated one for a client that uses the deprecated `functions`."""
     if stop.reason == "tool_calls" and legacy:
         return "function_call"
     if stop.reason == "refusal" and Refusal not in map(type, content):
@@ -404,7 +404,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 
 
 def _with_received(message: dict[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with the members that only this dialect understands, and with the empty ones that came."""
+    """Return the message with the members that only this dialect understands, and with the received empty ones."""
     received = notes.get("message", notes.get("$message", {"refusal": None}))
     whole = fill_members(message, received)
     fill_provider_fields(whole, received)
@@ -417,7 +417,7 @@ def _with_received(message: dict[str, Any], notes: Mapping[str, Any]) -> dict[st
 
 
 def _foreign_response(response: Response, message: dict[str, Any], legacy: bool) -> dict[str, Any]:
-    """Encode a response that came from another API."""
+    """Encode a response from another API."""
     message.setdefault("refusal", None)
     choice = {
         "index": 0,

@@ -60,7 +60,7 @@ class ReasoningStateCollector:
             collected.add(entry)
 
     def add_single(self, field: str, state: Any, receipt: Receipt) -> None:
-        """Add a value; objects may come in pieces."""
+        """Add a value; objects may arrive in pieces."""
         merge_details(self._single, {field: state}, f"choices[0].delta.{field}", receipt)
 
     def take(self) -> Native:
@@ -72,7 +72,7 @@ class ReasoningStateCollector:
 
 
 class OpenText:
-    """The open block of text, reasoning or refusal, and what came for it besides its text."""
+    """The open block of text, reasoning or refusal, and the other data that arrived for it."""
 
     __slots__ = ("_out", "citations", "index", "kind", "logprobs", "state")
 
@@ -82,8 +82,8 @@ class OpenText:
         self.index = -1
         self.citations: list[Citation] = []
         self.logprobs: list[TokenLogprob] = []
-        """Log probabilities that are not yet attached to a text. A token may be less than a character and come without
-        text."""
+        """Log probabilities that are not yet attached to a text. A token may be less than a character and have no text.
+        """
         self.state = ReasoningStateCollector()
 
     def open(self, kind: TextKind, native: Native) -> None:
@@ -178,7 +178,7 @@ class CallAssembler:
         return None
 
     def make_room(self) -> None:
-        """A block of another kind follows: open the calls before it, and close those that are complete."""
+        """Make room for a block of another kind: open the calls before it, and close those that are complete."""
         self._open_ready(is_followed=True)
         self._close_whole()
 

@@ -1,7 +1,7 @@
-"""Decodes `chat.completion.chunk` streams to events, including those of imperfect servers.
+"""Decode `chat.completion.chunk` streams to events, including those of imperfect servers.
 
 Vendors repeat ids and names of calls in every chunk, send them late, or give every call the index 0. So a delta belongs
-to the call with its id, else to the latest call with its index, else to the latest call (`call_matching.py`).
+to the call with its id, otherwise to the latest call with its index, otherwise to the latest call (`call_matching.py`).
 `stream_blocks.py` has the blocks that are being received.
 """
 
@@ -86,7 +86,7 @@ from toolglot.wire.surrogates import SurrogateJoiner
 _NO_NATIVE: Native = {}
 _PART: Native = {NAME: {"$part": True}}
 _SHORT_FIELD: Native = {NAME: {"$field": "reasoning"}}
-"""The field in which vLLM, OpenRouter, Groq and Ollama send reasoning, and the only one that some of them read."""
+"""The field in which vLLM, OpenRouter, Groq and Ollama send reasoning. Some of them read no other."""
 _COPILOTS_FIELD: Native = {NAME: {"$field": "reasoning_text"}}
 _UNKNOWN = "its meaning in a stream is unknown"
 _NO_DELTA = ChatMessageDelta()
@@ -94,8 +94,8 @@ _NO_FUNCTION = FunctionDelta()
 
 
 def _is_preamble(chunk: Chunk) -> bool:
-    """Is this Azure's first chunk? It has the results of content filters, but no id, model or choice. The answer begins
-    after it."""
+    """Return whether this is Azure's first chunk. It has the results of content filters, but no id, model or choice.
+    The answer begins after it."""
     return not (chunk.id or chunk.model or chunk.choices or chunk.usage)
 
 
@@ -135,7 +135,7 @@ class _AnswerMembers:
         self.is_refused = False
 
     def set_finish_reason(self, reason: str) -> None:
-        """The last reason counts, but a plain end after a cut does not make the answer whole."""
+        """Set the finish reason. The last one counts, but a normal end after a cut does not make the answer whole."""
         was_cut = decode_finish_reason(self.finish_reason) in CUT_REASONS
         if not (was_cut and decode_finish_reason(reason) == "end"):
             self.finish_reason = reason
@@ -276,8 +276,9 @@ class ChatStreamDecoder:
                 self._answer.set_finish_reason(choice.finish_reason)
 
     def _read_new_id(self, chunk: Chunk) -> None:
-        """Report another answer in the same stream: a proxy that loses its upstream asks again, and some let the second
-        model continue the text. An id of its own in every chunk, as some servers write, is none."""
+        """Report another answer in the same stream: a proxy that loses its upstream retries, and some let the second
+        model continue the text. A different id in every chunk, as some servers write, does not count.
+        """
         begins = any(choice.delta is not None and choice.delta.role for choice in chunk.choices or ())
         if begins and self._has_stable_id and chunk.id and (self._out.next_index or self._calls):
             why = "its content follows what came before, and may repeat it"
@@ -303,7 +304,7 @@ class ChatStreamDecoder:
         self._receipt.loss(f"choices[{index}]", "another candidate", "a stream carries one")
 
     def _read_continuation(self) -> None:
-        """Read the choice that continues the first one: `response._group_choices` says the same of a whole answer."""
+        """Read the choice that continues the first one, as `response._group_choices` does for a whole answer."""
         lacks_calls = decode_finish_reason(self._answer.finish_reason) == "tool_calls" and not self._calls
         for index, other in self._others.items():
             if other is None:
@@ -327,8 +328,7 @@ class ChatStreamDecoder:
             self._answer.usage = decode_usage(groq.usage)
 
     def _read_logprobs(self, value: Any) -> None:
-        """Collect log probabilities for the text of their chunk. A token may be less than a character and come without
-        text."""
+        """Collect log probabilities for the text of their chunk. A token without a whole character has no text."""
         fields = value if isinstance(value, dict) else {"content": value}
         tokens = read_logprobs(fields.get("content") or [])
         others = [key for key, other in fields.items() if other and key != "content"]
@@ -351,7 +351,7 @@ class ChatStreamDecoder:
             return read_chunk(mended, self._receipt)
 
     def _read_message(self, message: ChatMessageDelta) -> None:
-        """Some servers write `message` instead of `delta`. Next to deltas it repeats them all."""
+        """Read `message`, which some servers write instead of `delta`. Next to deltas, it repeats them."""
         if not self._in_deltas:
             self._read_delta(message)
         elif message != _NO_DELTA:
@@ -449,7 +449,7 @@ class ChatStreamDecoder:
         call.extra[field] = state
 
     def _unnest_provider_fields(self, delta: ChatMessageDelta) -> None:
-        """Read LiteLLM's member for the members of others, as it is read in a whole answer."""
+        """Read LiteLLM's member for unknown members, as in a whole answer."""
         fields = delta.provider_specific_fields
         for field in STATE_FIELDS:
             if isinstance(fields, dict) and is_details(fields.get(field)):
@@ -459,7 +459,7 @@ class ChatStreamDecoder:
         delta.provider_specific_fields = fields
 
     def _add_single_state(self, field: str, value: Any) -> None:
-        """Collect state that is a single value. Objects may come in pieces."""
+        """Collect state that is a single value. Objects may arrive in pieces."""
         members = {field: value}
         state = take_single_state(members, field)
         left = members.get(field)
@@ -508,7 +508,7 @@ class ChatStreamDecoder:
         self._text.open(kind, native)
 
     def _add_details(self, field: str, details: Any, shape: Native) -> None:
-        """Collect reasoning state. It goes with the reasoning it came with; later entries go to the end."""
+        """Collect reasoning state. It belongs to the reasoning that it arrived with; later entries go to the end."""
         if not is_details(details):
             self._receipt.loss(f"choices[0].delta.{field}", field, "it is not a list of objects")
             return
@@ -520,7 +520,7 @@ class ChatStreamDecoder:
 
     @staticmethod
     def _thinking_blocks_text(entries: Any) -> str:
-        """The text of `thinking_blocks`. Most servers repeat it in a reasoning field."""
+        """Return the text of `thinking_blocks`. Most servers repeat it in a reasoning field."""
         return "".join(map(thinking_text, entries)) if is_details(entries) else ""
 
     def _add_images(self, images: Any) -> None:

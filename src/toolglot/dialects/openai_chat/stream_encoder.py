@@ -1,4 +1,4 @@
-"""Encodes events as `chat.completion.chunk` streams for the strictest clients.
+"""Encode events as `chat.completion.chunk` streams for the strictest clients.
 
 The role appears once, and so do the id, type and name of each call. Indices are dense, calls follow one another, and
 usage comes last.
@@ -188,8 +188,9 @@ class ChatStreamEncoder:
         return self._head + self._delta_head + json.encode_frame(text) + self._delta_tail + self._tail
 
     def _first_reasoning(self, text: str) -> str:
-        """The first text of a reasoning block. If its field already holds another block, a blank line goes before it,
-        as in a whole answer."""
+        """Encode the first text of a reasoning block. If its field already holds another block, a blank line goes
+        before it, as in a whole answer.
+        """
         if not text:
             return text
         self._reasoning_begins = False
@@ -243,7 +244,7 @@ class ChatStreamEncoder:
         return written
 
     def _encode_finish(self, event: Finish) -> bytes:
-        # Write each list once, completely: one of the official accumulators cannot merge a list that comes in pieces,
+        # Write each list once, completely: one of the official accumulators cannot merge a list in pieces,
         # and the other one keeps only the last piece.
         lists = {**self._details, "annotations": self._annotations}
         present = {name: entries for name, entries in lists.items() if entries}

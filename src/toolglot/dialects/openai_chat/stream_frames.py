@@ -37,7 +37,7 @@ _chunks: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
 
 
 def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
-    """Read one chunk, or the error that came instead of one. The receipt lists unknown members.
+    """Read one chunk, or an error in its place. The receipt lists unknown members.
 
     Raises:
         DecodeError: it is not a chunk.
@@ -75,7 +75,7 @@ def _error_or_chunk(value: Any, chunk: Chunk) -> Chunk | ErrorFrame:
 
 
 def _only_delta(payload: bytes) -> ChatMessageDelta | None:
-    """The delta of a chunk that has nothing else."""
+    """Return the delta of a chunk that has no other content."""
     try:
         chunk = _chunks.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -91,7 +91,7 @@ def _only_delta(payload: bytes) -> ChatMessageDelta | None:
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of a chunk that has nothing else."""
+    """Return the text, reasoning or arguments of a chunk that has no other content."""
     delta = _only_delta(payload)
     said = [] if delta is None else [name for name in delta.__struct_fields__ if getattr(delta, name)]
     if "role" in said:
@@ -105,7 +105,7 @@ def text_of_frame(payload: bytes) -> str | None:
 
 
 def _only_arguments(calls: list[CallDelta]) -> str | None:
-    """The arguments of an entry that only continues one call."""
+    """Return the arguments of an entry that only continues one call."""
     call, function = calls[0], calls[0].function
     if len(calls) > 1 or function is None or call.custom is not None or call.extra_content:
         return None

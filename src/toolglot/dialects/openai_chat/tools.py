@@ -59,7 +59,7 @@ def _decode_tool(tool: ChatFunctionTool | ChatCustomTool | Unknown) -> Tool | Op
 
 
 def _has_input_schema(value: dict[str, Any]) -> bool:
-    """Is this a function in the form of the Messages API? Clients of several APIs mix them up."""
+    """Return whether this is a function in the form of the Messages API. Clients of several APIs mix them up."""
     named = isinstance(value.get("name"), str) and isinstance(value.get(_INPUT_SCHEMA), dict)
     return named and value.get("type", "custom") in ("custom", None) and "custom" not in value
 
@@ -234,13 +234,13 @@ def _decode_choice(value: Any) -> ToolChoice:
 
 
 def _implied_kind(choice: dict[str, Any]) -> str | None:
-    """The type of a choice without one. Mistral's SDK omits it."""
+    """Return the type of a choice without one. Mistral's SDK omits it."""
     found = [] if "type" in choice else [kind for kind in ("function", "custom") if choice.get(kind) is not None]
     return found[0] if len(found) == 1 else None
 
 
 def _allowed_names(tools: Any) -> tuple[str, ...] | None:
-    """The names in an allowed subset; None if an entry is not a plain function or custom tool."""
+    """Return the names in an allowed subset; None if an entry is not a plain function or custom tool."""
     names: list[str] = []
     for tool in tools if isinstance(tools, list) else ():
         inner = tool.get(tool.get("type")) if isinstance(tool, dict) and isinstance(tool.get("type"), str) else None

@@ -32,6 +32,8 @@ MANIFEST = Manifest(
         texts={"$phase": is_text, LENGTH: is_length},
         # "Reasoning input items can only be provided to a reasoning or computer use model."
         bound_to_model=True,
+        # Another organization's key gets `invalid_encrypted_content`.
+        bound_to_account=True,
         # "Item 'rs_…' of type 'reasoning' was provided without its required following item."
         needs_follower=True,
     ),

@@ -44,18 +44,18 @@ T = TypeVar("T")
 
 
 def own_members(node: Node | Opaque) -> dict[str, Any]:
-    """The native members of this dialect on a node, without notes."""
+    """Return the native members of this dialect on a node, without notes."""
     return native_members(native_of(node, NAME))
 
 
 def default_members(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
-    """These defaults, without the fields that the original did not have."""
+    """Return these defaults, without the fields that the original did not have."""
     lacking = native_of(node, NAME).get("$absent")
     return {key: value for key, value in defaults.items() if not isinstance(lacking, list) or key not in lacking}
 
 
 def missing_members(node: Wire, *names: str) -> list[str]:
-    """The given members, and the type, that the original does not have."""
+    """Return the given members, and the type, that the original does not have."""
     rest = node.rest
     if rest is UNSET:
         return [name for name in names if getattr(node, name) is UNSET]
@@ -64,7 +64,7 @@ def missing_members(node: Wire, *names: str) -> list[str]:
 
 
 def carried_members(node: Wire, *names: str) -> dict[str, Any]:
-    """The given members that are set, and the members that the type does not know."""
+    """Return the given members that are set, and the members that the type does not know."""
     fields = {name: value for name in names if (value := getattr(node, name)) is not UNSET}
     rest = node.rest
     if not rest:
@@ -289,7 +289,7 @@ def _encode_annotation(citation: Citation, length: int, where: str, receipt: Rec
 
 
 IMAGE_CALL = "$image_call"
-"""The note on an image that came as an item of its own. It holds the members that describe the image."""
+"""The note on an image that was a separate item. It holds the members that describe the image."""
 
 
 def is_image_call(block: Block) -> bool:
@@ -297,7 +297,7 @@ def is_image_call(block: Block) -> bool:
 
 
 def is_part(block: Block) -> bool:
-    """Is this block a part of a message, not an item of its own?"""
+    """Return whether this block is a part of a message, not a separate item."""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
     return isinstance(block, (Text, Media, Refusal)) and not is_image_call(block)
@@ -341,7 +341,7 @@ def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[s
 
 
 def _encode_logprobs(block: Text) -> dict[str, Any]:
-    """The original list if it is unchanged, else one made of the tokens."""
+    """Return the original list if it is unchanged, otherwise a new one from the tokens."""
     noted = native_of(block, NAME).get("$logprobs")
     if isinstance(noted, list) and read_logprobs(noted) == block.logprobs:
         return {"logprobs": noted}
@@ -405,7 +405,7 @@ _MEDIA_ENCODERS: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
 
 
 def is_plain_text(block: Block) -> bool:
-    """Is this a text that a plain string can carry completely?"""
+    """Return whether this is a text that a plain string can carry completely."""
     return isinstance(block, Text) and block.cache is None and not block.citations and not native_of(block, NAME)
 
 

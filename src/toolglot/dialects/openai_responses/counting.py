@@ -1,4 +1,4 @@
-"""`POST /v1/responses/input_tokens`: a request body whose tokens are counted."""
+"""Decodes the body of `POST /v1/responses/input_tokens`, which counts the tokens of a request."""
 
 from __future__ import annotations
 

@@ -59,8 +59,9 @@ def remove_item_ids(request: Request, context: Context, before: Sequence[Message
 
 
 def _drop_unfollowed(request: Request, context: Context) -> Request:
-    """Without the reasoning that no item follows: the API refuses it, also where it has made several in a row itself
-    (openai/codex #1235)."""
+    """Drop reasoning that no item follows. The API refuses it, even if it has created several in a row itself
+    (openai/codex #1235).
+    """
     if not context.features & features.THINKING:
         return request
     follows = False  # an item follows in the same answer
@@ -88,7 +89,7 @@ def _drop_unfollowed(request: Request, context: Context) -> Request:
 
 
 def _is_item(block: Block) -> bool:
-    """Whether the block is sent as an item. Empty text and opaque blocks of others are left out by later passes."""
+    """Return whether the block is sent as an item. Later passes omit empty text and opaque blocks of other dialects."""
     if isinstance(block, Text):
         return bool(block.text.strip())
     return not isinstance(block, Opaque) or block.dialect == NAME
@@ -113,7 +114,7 @@ def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> Non
 
 
 _IdState: TypeAlias = Literal["lost", "known", "own"]
-"""State of an item: its reasoning is lost; its id can be sent; the target's reasoning precedes it."""
+"""State of an item: its reasoning is lost, its id can be sent, the target's reasoning precedes it."""
 
 
 def _id_states(turn: list[Message], *, reasons: bool) -> list[_IdState]:
@@ -133,8 +134,8 @@ def _is_call(block: Block) -> bool:
 
 
 def _is_target_reasoning(block: Block) -> bool:
-    """Did the target create this reasoning item? An id alone may be derived. Encrypted content is always the target's,
-    because that of other models has been removed already."""
+    """Return whether the target created this reasoning item. An id alone may be derived. Encrypted content is always
+    the target's, because that of other models is already removed."""
     fields = native_of(block, NAME) if isinstance(block, Thinking) else {}
     item = fields.get("id")
     return isinstance(item, str) and (bool(fields.get("encrypted_content")) or not _DERIVED_ID.fullmatch(item))

@@ -66,12 +66,12 @@ BlockGroup = list[tuple[Block, str]]
 CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The types of calls that the client runs, and the member that holds their arguments."""
 PHASE = "$phase"
-"""The note on a text's phase, if the text came back without its item."""
+"""The note on a text's phase, if the text was returned without its item."""
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
 def item_type(item: dict[str, Any], where: str) -> str:
-    """The type of an item that may lack it; "" if its members do not imply one."""
+    """Return the type of an item that may lack it; "" if its members do not imply one."""
     kind = item.get("type")
     if kind is not None and not isinstance(kind, str):
         raise expected(f"{where}.type", "a string", kind)
@@ -123,7 +123,7 @@ def decode_reasoning(item: ReasoningItem) -> Thinking:
 
 
 def text_member(summary: Iterable[str], content: Iterable[str]) -> str:
-    """The member of a reasoning item that holds the readable text."""
+    """Return the member of a reasoning item that holds the readable text."""
     return "content" if any(content) and not any(summary) else "summary"
 
 
@@ -200,7 +200,7 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
 
 
 def is_ambiguous(item: CallItem | ResultItem) -> bool:
-    """Does the item lack both type and id? Then it may be anything."""
+    """Return whether the item lacks both type and id, and so may be anything."""
     return item.call_id is UNSET and item.rest is not UNSET and item.rest.is_implied
 
 
@@ -220,8 +220,9 @@ def _decode_unknown(item: Unknown) -> Message:
 
 
 def check_unknown_item(item: Unknown) -> dict[str, Any]:
-    """The members of an item of unknown type. Raises if its type is known but a member is missing, or if its type is no
-    string."""
+    """Return the members of an item of unknown type. Raises if its type is known but a member is missing, or if its
+    type is not a string.
+    """
     value: dict[str, Any] = item.verbatim.value
     kind = value.get("type")
     if item.verbatim.missing is not None and (kind or value.get("call_id") is not None):
@@ -255,7 +256,7 @@ _IMAGE_MEMBERS = ("action", "background", "output_format", "quality", "size", "s
 
 
 def is_generated_image(item: dict[str, Any]) -> bool:
-    """Is this an item with an image? The API also accepts the id of one alone."""
+    """Return whether this is an item with an image. The API also accepts the id of one alone."""
     result = item.get("result")
     return item.get("type") == "image_generation_call" and isinstance(result, str) and bool(result)
 
@@ -269,7 +270,7 @@ def decode_image_call(item: dict[str, Any]) -> Media:
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:
-    """Encode an image that came as an item."""
+    """Encode an image that arrived as a separate item."""
     shown = native_of(block, NAME)[IMAGE_CALL]
     return {"type": "image_generation_call", "result": block.source.data, **shown, **own_members(block)}
 
@@ -297,7 +298,7 @@ def group_by_item(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterato
 
 
 def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: bool = False) -> list[dict[str, Any]]:
-    """Encode one message as items. A message that came from this API is one item; others may be several, in order.
+    """Encode one message as items. A message from this API is one item; others may be several, in order.
 
     `foreign`: the message comes from another dialect's client, so the server has not stored its reasoning.
     """
@@ -321,14 +322,14 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
 
 def _is_foreign_text(message: Message, group: BlockGroup) -> bool:
-    """Are these texts of an assistant that came from another API? `output_text` is valid only in items with this API's
+    """Return whether these assistant texts come from another API. `output_text` is valid only in items with this API's
     ids."""
     foreign = message.role == "assistant" and not message.native.get(NAME)
     return foreign and all(is_plain_text(block) or _has_only_phase(block) for block, _ in group)
 
 
 def _has_only_phase(block: Block) -> bool:
-    """Is this a text with no native member except its phase?"""
+    """Return whether this is a text with no native member except its phase."""
     return isinstance(block, Text) and not block.citations and native_of(block, NAME).keys() == {PHASE}
 
 
@@ -398,8 +399,9 @@ def _report_cache(block: ToolCall | Thinking, where: str, receipt: Receipt) -> N
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as text. Empty ones become the empty object, unless they came as \"\" or the call was cut before
-    them."""
+    """Return the arguments as text. Empty ones become the empty object, unless they came as \"\" or the call was cut
+    before them.
+    """
     empty = not call.arguments.strip() and call.kind == "function" and call.complete
     return "{}" if empty and not native_of(call, NAME).get("$empty") else call.arguments
 

@@ -1,7 +1,7 @@
 """Rules of Responses streams, from the official SDK's accumulator, the AI SDK and Codex.
 
-They need opposite things: the SDK reads `added` events and `response.completed`, Codex reads only `done` events. So a
-stream must send everything, and all of it must agree.
+They need different events: the SDK reads `added` events and `response.completed`, Codex reads only `done` events. So a
+stream must send all of them, and they must be consistent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES = {
 
 
 class _TextStream(Struct, frozen=True):
-    """A kind of text that comes in deltas: the member that holds it when done, and the index that names the part."""
+    """A kind of text that arrives in deltas: the member that holds it when done, and the index that names the part."""
 
     done: str
     part: str | None = None
@@ -187,7 +187,7 @@ class ResponsesLinter:
 
 
 def _item_texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
-    """The texts of a whole item, by the keys of its deltas."""
+    """Return the texts of a whole item, by the keys of its deltas."""
     texts: dict[tuple[str, Any], Any] = {}
     kind = item.get("type")
     if kind == "function_call":

@@ -1,4 +1,4 @@
-"""Capabilities of the Responses API, and how single models differ."""
+"""Capabilities of the Responses API, and differences between models."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ CAPABILITIES = Capabilities(
         noted={
             "client_metadata": "it is for the vendor's own records; no answer depends on it",
             "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
-            "context": "the target decides itself which earlier reasoning it reads",
+            "context": "the target decides which earlier reasoning it reads",
             "namespace": "the call that it answers names its namespace",
             "phase": "only its own models read this label; the text is kept",
         },

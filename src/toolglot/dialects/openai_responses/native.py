@@ -1,4 +1,4 @@
-"""The name under which a node keeps what only the Responses API understands."""
+"""The key in `native` for members that only the Responses API understands."""
 
 NAME = "openai_responses"
 
@@ -11,4 +11,4 @@ SIDE_MEMBERS = frozenset(
     }
 )
 # fmt: on
-"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""
+"""Members that are not essential to an answer. A member of a wrong type is omitted and reported."""

@@ -87,7 +87,7 @@ def _decode_message_parts(item: OutputMessage, place: int, note: dict[str, Any])
 
 
 def message_note(item: dict[str, Any], place: int, lacking: list[str] | None = None) -> dict[str, Any]:
-    """The note that the parts of a message have on it. It includes `content` only if that is empty."""
+    """Create the note on the parts of a message. It includes `content` only if the content is empty."""
     absentees = [*(lacking or ()), *(key for key in ("id", "type", "status", "role") if key not in item)]
     fields = {key: value for key, value in item.items() if key != "content" or not value}
     if fields.get("type") != "":  # an empty type is written back
@@ -128,7 +128,7 @@ class ItemIds:
         self._used: set[str] = set()
 
     def assign(self, wanted: Any, prefix: str, place: int) -> str:
-        """The original id of the item if no earlier item has it, else a derived one."""
+        """Return the original id of the item if no earlier item has it, otherwise a derived one."""
         if isinstance(wanted, str) and wanted and wanted not in self._used:
             self._used.add(wanted)
             return wanted
@@ -178,7 +178,7 @@ def _encode_plain(blocks: tuple[Block, ...], ids: ItemIds, *, cut: bool) -> list
 
 
 def original_item_id(block: Block) -> Any:
-    """The id that the block's item had when it was received."""
+    """Return the id that the block's item had when it was received."""
     if is_part(block):
         note = notes_of(block).get("$item")
         return note.get("id") if isinstance(note, dict) else None

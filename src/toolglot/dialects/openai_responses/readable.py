@@ -1,8 +1,8 @@
-"""Converts items of Responses for which other dialects have no block.
+"""Convert items of Responses for which other dialects have no block.
 
 Calls of the API's own tools that a client runs (shell, patches, the computer) become ordinary calls and results. Calls
-that the vendor's server ran (code, file searches, MCP) become text in the assistant's turn: they have no result to wait
-for. A `web_search_call` holds no results, so it has nothing that the model needs.
+that the vendor's server ran (code, file searches, MCP) become text in the assistant's turn: no result follows them. A
+`web_search_call` holds no results, so the model does not need its content.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _text_result_reader(tool: str) -> ReadBlock:
 
 
 def _read_shell_result(item: ShellOutput) -> tuple[Block, ...]:
-    """One text for each command: its output and its exit status."""
+    """Read one text for each command: its output and its exit status."""
     texts: list[Block] = []
     left: dict[str, Any] = {}
     for index, run in enumerate(item.output or ()):

@@ -16,7 +16,7 @@ def _forget_reasoning(refusal: RefusedRequest) -> Request:
 
 
 def _without_item_ids(request: Request) -> Request:
-    """The API takes an item with an id for the stored one, which requires its reasoning before it."""
+    """Remove item ids. The API treats an item with an id as the stored one, which requires its reasoning before it."""
 
     def rewrite(message: Message, number: int) -> Message:
         if message.role != "assistant":

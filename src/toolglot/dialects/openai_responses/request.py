@@ -5,7 +5,7 @@
 - `reasoning`: `effort` is carried unchanged, and `none` also means mode `off`. Any `summary` means `show` (its value is
   a note). In the other direction, mode `off` without an effort becomes effort `none`, and `show` asks for an `auto`
   summary.
-- `user` is `safety_identifier`, or the deprecated `user` if only that came.
+- `user` is `safety_identifier`, or the deprecated `user` if it is the only one.
 - Two defaults of this API differ from all others, so requests from other dialects set them explicitly: `strict: false`
   on functions, and `store: false` (the default is to store). Such a client can only return encrypted reasoning, so that
   is requested too.
@@ -332,7 +332,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The request body. Native members come before `input`, so that a longer history extends the bytes."""
+    """Return the request body. Native members come before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = native_members(notes)
     for name, _ in _unsupported_of(request):
@@ -438,7 +438,7 @@ def _split_instructions(request: Request) -> tuple[str | None, int]:
 
 
 def original_instructions(request: Request) -> str | None:
-    """The text of `instructions` that the request came with."""
+    """Return the original text of `instructions`."""
     messages = request.messages
     if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
         return None

@@ -1,6 +1,6 @@
 """A `response` object <-> `Response`.
 
-A response that came from this API has the note `$response` and is written back with its original fields. Any other is
+A response from this API has the note `$response` and is written back with its original fields. Any other is
 completed to what the official clients' types require, including a copy of the request's settings.
 """
 
@@ -98,7 +98,7 @@ REDUNDANT_MEMBERS = frozenset(_REQUEST_DEFAULTS) | {
 }
 
 NO_ID = "resp_0"
-"""The id of a response that came without one. Clients require an id."""
+"""The id of a response that has none. Clients require an id."""
 
 
 _OUTPUTS = ValueReader(list[OutputItem])
@@ -155,7 +155,7 @@ _ERROR_MEMBERS = frozenset({"fault", "base_resp", "type", "errors"})
 
 
 def _is_completed(body: Any) -> bool:
-    """Is this certainly a response that ended well? A quick check that nearly all of them pass."""
+    """Return whether this response certainly ended well: a quick check that nearly all of them pass."""
     if type(body) is not dict or body.get("status") != "completed" or body.get("object") != "response":
         return False
     return not body.get("error") and _ERROR_MEMBERS.isdisjoint(body)
@@ -165,7 +165,7 @@ _NO_ANSWER_STATUSES = ("failed", "cancelled", "queued", "in_progress")
 
 
 def has_no_answer(response: dict[str, Any]) -> bool:
-    """Did the response fail, or is it unfinished? An unfinished one is valid if it runs in the background."""
+    """Return whether the response failed or is unfinished. An unfinished one is valid if it runs in the background."""
     status = response.get("status")
     return status in list(_NO_ANSWER_STATUSES) and (status == "failed" or response.get("background") is not True)
 
@@ -213,7 +213,7 @@ def _read_head(body: dict[str, Any], where: str) -> ResponseHead:
 
 
 def decode_stop(envelope: ResponseEnvelope, *, called: bool, refused: bool) -> Stop:
-    """Why the model stopped. The wire does not say that the model waits for tool results; the calls imply it."""
+    """Decode the stop reason. The wire does not say that the model waits for tool results; the calls imply it."""
     if envelope.status == "incomplete":
         return Stop(_STOP_REASONS.get(envelope.reason or "", "other"), envelope.reason or envelope.status)
     if envelope.status != "completed":
@@ -222,8 +222,9 @@ def decode_stop(envelope: ResponseEnvelope, *, called: bool, refused: bool) -> S
 
 
 def repeat_request(request: Request | None) -> dict[str, Any]:
-    """The settings of the request that the response repeats. They are encoded once, because a stream writes them three
-    times."""
+    """Return the settings of the request that the response repeats. They are encoded once, because a stream writes them
+    three times.
+    """
     if request is None:
         return dict(_ENCODED_DEFAULTS)
     settings = replace(request, messages=(), tools=())
@@ -259,7 +260,7 @@ def _cached_settings(request: Request) -> dict[str, Raw]:
 
 
 def _repeat_settings(request: Request) -> dict[str, Raw]:
-    """The repeated settings of a request without conversation."""
+    """Return the repeated settings of a request without conversation."""
     said = request_fields(request, Receipt())
     return {
         name: _ENCODED_DEFAULTS[name] if said.get(name) is None else _encode_repeated(name, said[name])
@@ -319,7 +320,7 @@ def encode_finished(
     rest = {**native_of(response, NAME)["$response"], **own_members(response)}
     identity = default_members(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
-    # The first members of every response have the same order, also if the original had another.
+    # The first members of every response have the same order, even if the original had a different one.
     said = {**identity, **rest}
     head = {key: said[key] for key in _FIRST_MEMBERS if key in said}
     last = {"usage": rest.pop("usage")} if "usage" in rest else without_nulls(usage=usage)
@@ -334,7 +335,7 @@ def encode_unfinished(start: Start, repeats: dict[str, Any], output: list[Any], 
 
 
 def tier_member(tier: str | None) -> dict[str, Any]:
-    """The member `service_tier`, if the upstream reported it."""
+    """Return the member `service_tier`, if the upstream reported it."""
     return {} if tier is None else {"service_tier": tier}
 
 
@@ -359,5 +360,5 @@ def encode_end(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]
 
 
 def incomplete_reason(stop: Stop, *, refused: bool) -> str | None:
-    """Why the response is incomplete; None if it is complete."""
+    """Return the reason why the response is incomplete; None if it is complete."""
     return _INCOMPLETE_REASONS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)

@@ -98,7 +98,7 @@ def restore_served_calls(request: Request, name: ToolNamer) -> RestoredHistory:
 
 
 def _served_item(message: Message) -> dict[str, Any] | None:
-    """The item of a served call in this message; None for other messages."""
+    """Return the item of a served call in this message; None for other messages."""
     if len(message.content) != 1:
         return None
     (block,) = message.content
@@ -108,14 +108,15 @@ def _served_item(message: Message) -> dict[str, Any] | None:
 
 
 def _item_path(request: Request, index: int) -> str:
-    """The path of this message's item in the request."""
+    """Return the path of this message's item in the request."""
     before = any(native_of(message, NAME).get("$from") == "instructions" for message in request.messages[:1])
     return f"$.input[{index - before}]"
 
 
 def _find_approvals(request: Request, items: dict[int, McpItem]) -> dict[int, _ApprovalState]:
-    """The outcome of each approval request, by the index of its item. If two have the same id, answers refer to the
-    later one."""
+    """Return the outcome of each approval request, by the index of its item. If two have the same id, answers refer to
+    the later one.
+    """
     found: dict[int, _ApprovalState] = {}
     by_id: dict[str, _ApprovalState] = {}
     said = max((index for index, message in enumerate(request.messages) if message.role == "assistant"), default=-1)
@@ -188,7 +189,7 @@ class ResponsesServedHistory:
             self._open = True
 
     def _read_call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
-        """The call in an item. It begins a new round unless it belongs to the one before."""
+        """Return the call in an item. It begins a new round unless it belongs to the one before."""
         if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
             self.end_round()
         arguments = item.arguments or ""
@@ -198,8 +199,8 @@ class ResponsesServedHistory:
 
     def _add_call_with_approval(self, item: ApprovalRequest, state: _ApprovalState) -> None:
         if state.answer is None and state.call is None:
-            # Not answered yet: the model does not wait for a result. The request ends its answer, so what follows
-            # belongs to the same round.
+            # Not answered yet: the model does not wait for a result. The request ends its answer, so later items belong
+            # to the same round.
             if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
                 self.end_round()
             self._open = True
@@ -240,7 +241,7 @@ def _result(item: McpCall, call: ToolCall) -> ToolResult:
 
 
 def _error_text(error: Any) -> str:
-    """The text of an error: a string in older versions of the API, an object in newer ones."""
+    """Return the text of an error: a string in older versions of the API, an object in newer ones."""
     if isinstance(error, str):
         return error
     fields = error if isinstance(error, dict) else {}
@@ -304,7 +305,7 @@ def _read_server(tool: McpTool, where: str) -> AskedServer:
 
 
 def _read_approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
-    """Which calls need approval. By default every call does."""
+    """Read which calls need approval. By default, all calls do."""
     if rule == "never":
         return {"never_asks": ToolSelection()}
     if not isinstance(rule, ApprovalFilters):
@@ -329,7 +330,7 @@ def _read_filter(tools: ToolFilter | UnsetType) -> ToolSelection | None:
 def _split_choice(
     choice: ToolChoice | None, labels: set[str]
 ) -> tuple[ToolChoice | None, tuple[tuple[str, str | None], ...]]:
-    """Split a choice into the one without tools of MCP servers, and these tools."""
+    """Split a choice into the part without tools of MCP servers, and these tools."""
     if choice is None:
         return None, ()
     notes = native_of(choice, NAME)
@@ -362,7 +363,7 @@ def _read_choice(value: dict[str, Any], where: str, labels: set[str]) -> tuple[s
 
 
 class McpCallReporter:
-    """Reports one `mcp_call` item for each call, in order. Each is open while its call runs."""
+    """Reports one `mcp_call` item for each call, in order. Each stays open while its call runs."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, ServedCall]] = deque()
@@ -392,7 +393,7 @@ def _mark_joined(call: ServedCall, index: int) -> ServedCall:
 
 
 def call_item(call: ServedCall) -> Opaque:
-    """The item of a call that is about to run."""
+    """Return the item of a call that is about to run."""
     return Opaque(
         NAME,
         {
@@ -414,7 +415,7 @@ def call_arguments(call: ServedCall) -> str:
 
 
 def encode_outcome(result: ToolResult) -> dict[str, Any]:
-    """The members that the end of a call adds: its output, or the error."""
+    """Return the members that the end of a call adds: its output, or the error."""
     texts = result_texts(result.content)
     if not result.is_error:
         return {"status": "completed", "output": "\n".join(texts)}

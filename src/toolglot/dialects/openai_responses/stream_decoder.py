@@ -1,6 +1,6 @@
-"""Decodes the event stream of a response to events.
+"""Decode the event stream of a response to events.
 
-Servers differ in the events that they send. Arguments may come in deltas, only in `…arguments.done`, only in
+Servers differ in the events that they send. Arguments may arrive in deltas, only in `…arguments.done`, only in
 `output_item.done`, or only in `response.completed` (litellm #25321). So each later form *settles* a block: it adds the
 text that the deltas left out, if any.
 
@@ -208,8 +208,8 @@ class ResponsesStreamDecoder:
         return item
 
     def _match_output(self, fields: dict[str, Any], place: int, where: str) -> StreamItem:
-        """Find the item of an entry in the final output: by its ids, which some servers change, else by its content,
-        else by its position, which shifts if a server leaves items out of its output."""
+        """Find the item of an entry in the final output: by its ids, which some servers change, otherwise by its
+        content, otherwise by its position, which shifts if a server leaves items out of its output."""
         given: tuple[tuple[str, Any], ...] = (("call", fields.get("call_id")), ("id", fields.get("id")))
         for key in given:
             known = self._known.get(key) if isinstance(key[1], str) else None
@@ -231,7 +231,7 @@ class ResponsesStreamDecoder:
         return self._add(fields, place if item is None else None, where)
 
     def _item_for(self, frame: ResponsesFrame, kind: str) -> StreamItem | None:
-        """The item that a delta belongs to. An item that was never announced begins with its first delta."""
+        """Return the item of a delta. An item that was never announced begins with its first delta."""
         item = self._items.get(frame.output_index if frame.output_index is not None else frame.item_id)
         if frame.output_index is None and not frame.item_id:
             item = self._latest(kind)
@@ -247,7 +247,7 @@ class ResponsesStreamDecoder:
         return self._add(announced, frame.output_index, _ITEM)
 
     def _latest(self, kind: str) -> StreamItem | None:
-        """The item of an event that names neither an id nor a position."""
+        """Return the item of an event that names neither an id nor a position."""
         latest = self._all[-1] if self._all else None
         return latest if latest is not None and latest.kind == kind and not latest.done else None
 
@@ -262,8 +262,9 @@ class ResponsesStreamDecoder:
         self._finish_item(item, fields, _ITEM)
 
     def _find_done_item(self, fields: dict[str, Any], place: int | None) -> StreamItem | None:
-        """Find the item of a done event: by its position if its ids are the same, else by one of its ids, else by its
-        position. llama.cpp sends no positions and no item ids of calls; others send the same position for all items."""
+        """Find the item of a done event: by its position if its ids are the same, otherwise by one of its ids,
+        otherwise by its position. llama.cpp sends no positions and no item ids of calls; others send the same position
+        for all items."""
         item_id, call_id = (name if isinstance(name := fields.get(key), str) else "" for key in ("id", "call_id"))
         item = self._items.get(place if place is not None else item_id)
         if item is not None and not item.done and all(item.fields.get(key) == fields.get(key) for key in _IDS):
@@ -275,7 +276,7 @@ class ResponsesStreamDecoder:
         return self._latest(item_type(fields, _ITEM)) if place is None and not item_id and not call_id else item
 
     def _finish_item(self, item: StreamItem, fields: dict[str, Any], where: str) -> None:
-        """Settle and close the blocks of a complete item, and write those that have not come at all."""
+        """Settle and close the blocks of a complete item, and write the blocks that have not arrived."""
         if item.done:
             if fields.get("encrypted_content") and not item.fields.get("encrypted_content"):
                 self._receipt.loss(f"{where}.encrypted_content", "reasoning state", "it came after the end of its item")
@@ -305,7 +306,7 @@ class ResponsesStreamDecoder:
                 self._blocks.close_early(piece, complete=whole)
 
     def _write_late_item(self, item: StreamItem) -> None:
-        """Write an item that could not be written before, as far as it is known."""
+        """Write the known part of an item that could not be written before."""
         if item.kind not in CALL_FIELDS:
             self._finish_item(item, item.fields, _ITEM)
         elif isinstance(item.fields.get("name"), str):
@@ -351,7 +352,7 @@ class ResponsesStreamDecoder:
         if type(delta) is str and delta:
             piece = self._open_part(frame, empty)
             if piece is not None and piece.open and piece.whole is None:
-                # Unreadable log probabilities come again with the whole part.
+                # Unreadable log probabilities arrive again with the whole part.
                 self._blocks.add_text(piece, delta, (read_logprobs(frame.logprobs) or ()) if frame.logprobs else ())
 
     def _text_done(self, frame: ResponsesFrame) -> None:
@@ -385,7 +386,7 @@ class ResponsesStreamDecoder:
         self._finish_reasoning_part(frame, ("content", frame.content_index or 0))
 
     def _finish_reasoning_part(self, frame: ResponsesFrame, slot: tuple[str, int]) -> None:
-        """Write a reasoning part that did not come in deltas."""
+        """Write a reasoning part that had no deltas."""
         item = self._item_for(frame, "reasoning")
         if item is not None and slot not in item.slots:
             self._add_reasoning(frame, slot, frame.text)
@@ -441,14 +442,15 @@ class ResponsesStreamDecoder:
             self._blocks.add_text(piece, text)
 
     def _write_announced_start(self, item: StreamItem, piece: OpenBlock, text: str) -> None:
-        """Write the start of arguments that came with the announcement of their call, if this first delta continues
-        them: it is no start of an object. Most servers announce a call with empty or whole arguments."""
+        """Write the start of arguments that arrived with the announcement of their call, if this first delta continues
+        them, because it does not start an object. Most servers announce a call with empty or whole arguments.
+        """
         announced, item.announced = item.announced, ""
         if announced.lstrip().startswith("{") and not text.lstrip().startswith("{") and not json.is_object(announced):
             self._blocks.add_text(piece, announced)
 
     def _write_announced(self, item: StreamItem, piece: OpenBlock) -> None:
-        """Write the arguments of a call that came with its announcement and nowhere else. `{}` is a placeholder."""
+        """Write the arguments of a call that arrived only with its announcement. `{}` is a placeholder."""
         announced, item.announced = item.announced, ""
         if announced and piece.open and piece.whole is None and json.is_object(announced) and announced.strip("{} \n"):
             self._blocks.add_text(piece, announced)
@@ -474,7 +476,7 @@ def _item_content(kind: str, fields: dict[str, Any]) -> ItemContent:
 
 
 def _streamed_content(item: StreamItem) -> ItemContent:
-    """The streamed content of an item without a done event."""
+    """Return the streamed content of an item without a done event."""
     name = item.fields.get("name") if item.kind in CALL_FIELDS else None
     texts = [name, *(piece.buffer.text() for piece in item.pieces.values())]
     written = [text for text in texts if isinstance(text, str) and text]
@@ -486,8 +488,8 @@ def _has_id(fields: dict[str, Any]) -> bool:
 
 
 def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
-    """Do these fields, which have the position or the id of an item, belong to another call? Some servers change ids,
-    but not the name."""
+    """Return whether these fields, which have the position or the id of an item, belong to another call. Some servers
+    change ids, but not the name."""
     if item.kind not in CALL_FIELDS:
         return False
     known, name = item.fields.get("name"), fields.get("name")
@@ -495,7 +497,7 @@ def _is_another_call(item: StreamItem, fields: dict[str, Any]) -> bool:
 
 
 def _is_whole_call(item: StreamItem, piece: OpenBlock) -> bool:
-    """Is a call complete though its item was never done? Without arguments it was cut before them."""
+    """Return whether a call is complete although its item did not end. A call without arguments was cut before them."""
     if piece.whole is not None:
         return True
     said = piece.buffer.text()

@@ -1,8 +1,8 @@
-"""Encodes events as the event stream of a response, for its strictest readers.
+"""Encode events as the event stream of a response, for its strictest readers.
 
 Codex reads only `output_item.done` and insists on `response.completed`. The official SDKs need `response.created`,
-every `added` and `done` with stable ids, and the whole output again at the end. So everything is sent. Each block is an
-item of its own.
+every `added` and `done` with stable ids, and the whole output again at the end. So everything is sent. Each block is a
+separate item.
 """
 
 from __future__ import annotations
@@ -394,7 +394,7 @@ def _encode_part(row: _BlockEvents, text: str) -> dict[str, Any]:
 
 
 def _initial_item(block: Block, item_id: str) -> dict[str, Any]:
-    """An item as it is announced, before its first delta."""
+    """Return an item in its announced form, before its first delta."""
     if isinstance(block, ToolCall):
         custom = block.kind == "custom"
         head = {"id": item_id, "type": "custom_tool_call" if custom else "function_call", "status": "in_progress"}

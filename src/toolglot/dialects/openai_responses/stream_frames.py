@@ -18,7 +18,7 @@ _DELTAS = frozenset(
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of an event that has nothing else."""
+    """Return the text, reasoning or arguments of an event that has nothing else."""
     try:
         frame = read_frame(payload)
     except DecodeError:

@@ -63,8 +63,7 @@ IGNORED_EVENTS = (
 
 
 class TextBuffer:
-    """Collects text that comes in many small deltas in a few large strings, because each string costs fifty bytes
-    itself."""
+    """Collects many small text deltas in a few large strings, because each string costs fifty bytes itself."""
 
     __slots__ = ("_few", "_many")
 
@@ -156,13 +155,13 @@ _ANNOTATIONS = ValueReader[Annotation](Annotation)
 
 
 def empty_part(part: dict[str, Any]) -> Text | Refusal | None:
-    """The block that a content part begins as; None for a part of another kind, which is carried as a whole."""
+    """Return the initial block of a content part; None for a part of another kind, which is carried as a whole."""
     kind = part.get("type")
     return _EMPTY_PARTS.get(kind) if isinstance(kind, str) else None
 
 
 def delta_text(block: Block) -> str:
-    """The text that deltas of this block carry."""
+    """Return the delta text of this block."""
     if not isinstance(block, HAS_DELTAS):
         return ""
     return block.arguments if isinstance(block, ToolCall) else block.text
@@ -220,7 +219,7 @@ class BlockWriter:
         return held
 
     def write_whole(self, item: StreamItem, place: int, block: Block) -> None:
-        """Write a block that comes all at once."""
+        """Write a block that arrives at once."""
         if isinstance(block, ToolCall):
             piece = self.open_call(item, block)
         elif isinstance(block, Text):
@@ -239,7 +238,7 @@ class BlockWriter:
         self.events.append(Delta(piece.index, text, logprobs))
 
     def settle(self, piece: OpenBlock, text: Any) -> None:
-        """Compare the final text with the deltas, and write what they left out."""
+        """Compare the final text with the deltas, and write the missing part."""
         if not piece.open or not isinstance(text, str) or not text or text == piece.whole:
             return
         said = piece.buffer.text()
@@ -250,7 +249,7 @@ class BlockWriter:
             # Some servers reformat the arguments at the end, with other whitespace.
             self._receipt.note("stream", "deltas and their end differ", "the deltas were taken")
         else:
-            # The deltas cannot be taken back, and it is unknown which of the two is right.
+            # The deltas cannot be retracted, and it is unknown which of the two is right.
             piece.sound = False
             self._receipt.loss("stream", "deltas and their end differ", "the call is marked as incomplete")
         piece.whole = text
@@ -279,7 +278,7 @@ class BlockWriter:
 
 
 def _same_json(first: str, second: str) -> bool:
-    """Are two texts the same JSON, apart from whitespace and the order of keys?"""
+    """Return whether two texts are the same JSON, apart from whitespace and the order of keys."""
     try:
         values = (json.decode_frame(text.encode()) for text in (first, second))
         return len({encode_json(value, order="sorted") for value in values}) == 1
@@ -288,5 +287,5 @@ def _same_json(first: str, second: str) -> bool:
 
 
 def _citations(piece: OpenBlock) -> tuple[Citation, ...]:
-    """Citations from annotations that came in events of their own."""
+    """Return citations from annotations that arrived in separate events."""
     return tuple(decode_annotation(annotation) for annotation in piece.annotations)

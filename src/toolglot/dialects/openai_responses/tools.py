@@ -1,7 +1,7 @@
 """`tools` and `tool_choice` <-> the IR.
 
 A namespace is flattened: each of its tools names it, and a note (`$namespace`) lets them be grouped again. Tools also
-come inside `input`, in `additional_tools` and `tool_search_output` items. They are offered like any other, with the
+occur inside `input`, in `additional_tools` and `tool_search_output` items. They are offered like any other, with the
 note `$from_input`, but are not written to `tools`, because their item has them.
 """
 
@@ -98,12 +98,12 @@ _read_one = part_reader(AnyTool)
 
 
 def _is_function(tool: dict[str, Any]) -> bool:
-    """Has this everything a function needs except the type?"""
+    """Return whether this has all members of a function except the type."""
     return "type" not in tool and isinstance(tool.get("name"), str) and isinstance(tool.get("parameters"), dict)
 
 
 def _is_nested(tool: dict[str, Any]) -> bool:
-    """Is this a function in the form of Chat Completions? Clients of both APIs mix them up."""
+    """Return whether this is a function in the form of Chat Completions. Clients of both APIs mix them up."""
     inner = tool.get(_NESTED)
     named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
     return named and tool.get("name") is None and tool.get("type", "function") == "function"
@@ -170,7 +170,7 @@ NO_ITEM_TOOLS = ItemTools(UNSET, ())
 
 
 def read_item_tools(item: AdditionalTools | ToolSearchOutput, where: str, document: bytes) -> ItemTools:
-    """The tools in an item of `input`."""
+    """Return the tools in an item of `input`."""
     if item.tools is UNSET:
         return NO_ITEM_TOOLS
     is_found = isinstance(item, ToolSearchOutput)
@@ -193,7 +193,9 @@ def _mark_item_tool(tool: Tool, *, is_found: bool) -> Tool:
 
 
 def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
-    """All tools, each once. A tool that was listed as deferred and then came in an item is no longer deferred."""
+    """Return all tools, each once. A tool that was listed as deferred and later appears in an item is no longer
+    deferred.
+    """
     if not brought:
         return listed
     loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}
@@ -211,7 +213,7 @@ def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
-    """The member `tools`; None if there are none."""
+    """Return the member `tools`; None if there are none."""
     return DECLARED.write(request.tools, NAME, lambda lines: encode_tool_list(request.tools, lines), receipt)
 
 
@@ -296,7 +298,7 @@ def decode_choice(value: Any, where: str) -> ToolChoice:
 
 
 def _allowed_names(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
-    """The names of functions and custom tools in an allowed subset, and its other entries."""
+    """Return the names of functions and custom tools in an allowed subset, and its other entries."""
     names: list[str] = []
     others: list[Any] = []
     for tool in tools if isinstance(tools, list) else ():
@@ -308,7 +310,7 @@ def _allowed_names(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
 
 
 def encode_choice(request: Request, receipt: Receipt) -> Any:
-    """The value of `tool_choice`; None if there is none."""
+    """Return the value of `tool_choice`; None if there is none."""
     choice = request.tool_choice
     if choice is None:
         return None

@@ -58,7 +58,7 @@ def _make_native(message: Any, taken: ReadFields, **notes: Any) -> Any:
 
 
 def is_call(message: Any) -> bool:
-    """Is this a call of a tool that the client must run?"""
+    """Return whether this is a call of a tool that the client must run."""
     tool = message.tool_call.WhichOneof("tool") if message.HasField("tool_call") else None
     return tool is not None and tool not in INTERNAL
 
@@ -90,7 +90,7 @@ def _make_call(call_id: str, name: str, arguments: str, native: Native) -> ToolC
 
 
 def _is_unreadable(body: Any) -> bool:
-    """Is this a message without known fields that is not empty?"""
+    """Return whether this is a message without known fields that is not empty."""
     return not body.DESCRIPTOR.fields and bool(body.ByteSize())
 
 
@@ -162,7 +162,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
 
 
 def has_original_bytes(call: ToolCall) -> bool:
-    """Are the arguments of this call written from their original bytes?"""
+    """Return whether the arguments of this call are written from their original bytes."""
     own = native_of(call, NAME)
     if BUILTIN in own:
         return bool(own[BUILTIN][0] == call.name)

@@ -1,4 +1,4 @@
-"""Bytes of Warp's API in any wrapping <-> JSON: for people, and for programs without protobuf."""
+"""Convert bytes of Warp's API in any wrapping to JSON and back, for people and for programs without protobuf."""
 
 from __future__ import annotations
 
@@ -97,14 +97,15 @@ def detect_message(data: bytes, where: str = "$") -> str:
 
 
 def _can_start_stream(event: Any) -> bool:
-    """Can this event start a stream? The ids in `init` are printable; tasks of a request in their place are not."""
+    """Return whether this event can start a stream. The ids in `init` are printable; tasks of a request in their place
+    are not."""
     if event is None or event.WhichOneof("type") != "init":
         return True
     return all(str(value).isprintable() for field, value in event.init.ListFields())
 
 
 def _count_unknown_bytes(message: Any) -> int:
-    """The number of bytes in unknown fields, at any depth."""
+    """Return the number of bytes in unknown fields, at any depth."""
     total, pending = 0, [message]
     while pending:
         current = pending.pop()

@@ -1,4 +1,4 @@
-"""Converts results for calls of Warp's built-in tools, when the server's tasks are sent back.
+"""Convert results for calls of Warp's built-in tools, when the server's tasks are sent back.
 
 A client that declared a tool under a built-in name answers with text. The server expects that tool's own message: text
 goes into its text field, JSON of its form is parsed, and anything else becomes an error message. Calls without a result
@@ -78,7 +78,7 @@ def _convert_result(result: Any, tool: str, where: str, receipt: Receipt) -> Non
         if not failed:
             why = f"a result of Warp's own {tool} must be JSON in its form; any other text becomes an error message"
             receipt.loss(where, f"result of {tool}", why)
-    # Results of a tool with an unknown form stay as they are: the server sees at least the text.
+    # Results of a tool with an unknown form stay unchanged, so that the server sees at least the text.
 
 
 def cancel_unanswered(task: Any, inputs: Any) -> None:

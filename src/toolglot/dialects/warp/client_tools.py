@@ -79,7 +79,7 @@ class ClientToolPass:
 
 
 def _typed(text: str, schema: Json) -> str:
-    """The arguments, with integers where the schema requires them."""
+    """Return the arguments, with integers where the schema requires them."""
     value = json.object_value(text)
     if value is None or not text.strip():
         return text

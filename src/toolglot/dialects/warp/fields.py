@@ -46,7 +46,7 @@ def from_base64(text: Any, where: str) -> bytes:
 
 
 def remaining_fields(message: Any, taken: ReadFields) -> dict[str, Any]:
-    """All fields of this message except those in `taken`, as JSON."""
+    """Return all fields of this message except those in `taken`, as JSON."""
     rest: dict[str, Any] = {}
     seen = set()
     for field, value in message.ListFields():
@@ -73,7 +73,7 @@ def make_native(rest: dict[str, Any]) -> Native:
 
 
 def unknown_bytes(message: Any) -> bytes:
-    """The wire bytes of the unknown fields."""
+    """Return the wire bytes of the unknown fields."""
     if not len(UnknownFieldSet(message)):
         return b""
     copy = type(message)()

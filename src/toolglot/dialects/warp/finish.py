@@ -82,7 +82,7 @@ def read_stop(finished: Any, has_answer: bool) -> Stop | ApiError:
 
 
 def other_finish_fields(finished: Any) -> dict[str, Any]:
-    """The fields of `finished` other than the reason; and the reason, if it has fields itself."""
+    """Return the fields of `finished` other than the reason; and the reason, if it has fields itself."""
     reason = finished.WhichOneof(REASON)
     return remaining_fields(finished, {reason: {}} if reason else {})
 

@@ -72,7 +72,9 @@ def restore_task(task: Any, data: Any, where: str) -> None:
 
 
 def _first_text(request: Request) -> str:
-    """The first text of a conversation. The id of its task is derived from it, so that it is the same in every turn."""
+    """Return the first text of a conversation. The id of its task is derived from it, so that it is the same in every
+    turn.
+    """
     texts = [block.text for message in request.messages for block in message.content if isinstance(block, Text)]
     return texts[0] if texts else ""
 
@@ -112,7 +114,7 @@ def _restore_tasks(given: Any, messages: Sequence[Message], covered: Any, tasks:
 
 
 def can_continue(given: Any, messages: Sequence[Message], covered: int) -> bool:
-    """Can a conversation continue from these tasks, which cover its first `covered` messages?
+    """Return whether a conversation can continue from these tasks, which cover its first `covered` messages.
 
     Raises:
         DecodeError: one of them is not a task.
@@ -172,7 +174,7 @@ def write_history(request: Request, wire: Any, receipt: Receipt) -> Request:
 
 
 def match_results(messages: Sequence[Message], covered: int, task: Any) -> tuple[Message, ...] | None:
-    """The messages after the first `covered` ones, which this task covers, with results under the task's ids.
+    """Return the messages after the first `covered` ones, which this task covers, with results under the task's ids.
 
     None if a result cannot be matched with exactly one call of the task.
     """

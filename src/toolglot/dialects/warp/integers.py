@@ -1,4 +1,4 @@
-"""Restores integers from a Struct, whose numbers are all floats: `5.0` means 5.
+"""Restore integers from a Struct, whose numbers are all floats: `5.0` means 5.
 
 If the schema has the type `integer`, a whole value becomes an integer. If the schema has no type, it becomes an integer
 too: JSON does not distinguish 5 and 5.0, but programs that read it often do. If the schema has `number` and not
@@ -61,7 +61,7 @@ def _allowed_types(schema: Any, depth: int) -> frozenset[str]:
 
 
 def _find_keyword(schema: Any, keyword: str) -> Any:
-    """The value of a keyword in the schema itself, or else in the first branch that has it."""
+    """Return the value of a keyword in the schema itself, or else in the first branch that has it."""
     if not isinstance(schema, Mapping):
         return None
     return next((branch[keyword] for branch in _branches(schema) if keyword in branch), None)

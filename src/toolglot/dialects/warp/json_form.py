@@ -1,4 +1,4 @@
-"""Messages of Warp's API <-> JSON that people can read and write. The conversion is lossless.
+"""Messages of Warp's API <-> readable JSON. The conversion is lossless.
 
 Fields have their names, messages are objects, a `Struct` is its JSON, bytes are base64, and enum values are names, or
 numbers without a name. Unknown fields are the base64 of their bytes, under `$unknown`. A `Struct` or a `Value` that
@@ -60,7 +60,7 @@ def to_json(message: Any) -> Any:
 
 
 def _struct_to_json(struct: Any, message: Any, key: str = "") -> Any:
-    """The JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
+    """Return the JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
     whole = restore_integers(read_struct(struct))
     value = whole.get(key) if key else whole
     is_ambiguous = isinstance(value, dict) and value.keys() == {PROTOBUF}

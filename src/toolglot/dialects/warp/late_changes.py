@@ -1,4 +1,4 @@
-"""Changes to messages that have already been emitted: decides what can still be emitted."""
+"""Changes to messages that have already been emitted: decides which content can still be emitted."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _set_field(target: Any, patch: Any, field: Any) -> None:
 
 
 def would_change(message: Any, patch: Any, path: str) -> bool:
-    """Would this update change the message? Nothing is copied to find out."""
+    """Return whether this update would change the message, without copying anything."""
     *parents, last = path.split(".")
     for name in parents:
         field = message.DESCRIPTOR.fields_by_name.get(name)
@@ -122,7 +122,7 @@ def _follow_path(message: Any, parents: Sequence[str]) -> Any:
 
 
 def text_at(message: Any, path: str) -> str | None:
-    """The text at this path. None if the path does not lead to a text.
+    """Return the text at this path. None if the path does not lead to a text.
 
     This does not change a oneof: reading an unset field gives its default.
     """
@@ -145,7 +145,8 @@ def set_text(message: Any, path: str, text: str) -> None:
 
 
 def can_hold(message: Any, path: str) -> bool:
-    """Can this path be set without replacing a oneof member? False if another member of a oneof in the path is set."""
+    """Return whether this path can be set without replacing a oneof member. False if another member of a oneof in the
+    path is set."""
     for name in path.split("."):
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
@@ -160,5 +161,5 @@ def can_hold(message: Any, path: str) -> bool:
 
 
 def paths_overlap(first: str, second: str) -> bool:
-    """Is one of these paths a prefix of the other?"""
+    """Return whether one of these paths is a prefix of the other."""
     return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

@@ -1,5 +1,6 @@
-"""Images: `{data, mime_type}`. `data` is bytes that contain base64 text. Some clients put the raw image there; it is
-read too, and written back the same way."""
+"""Images: `{data, mime_type}`. `data` is bytes that contain base64 text. Some clients put the raw image there. It is
+also read, and written back in the same way.
+"""
 
 from __future__ import annotations
 

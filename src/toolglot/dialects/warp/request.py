@@ -95,7 +95,9 @@ def _read_tasks(wire: Any, reader: TranscriptReader) -> tuple[list[str], int]:
 
 
 def _other_conversations(wire: Any, root: int) -> list[str]:
-    """The ids of further root tasks with messages. Other APIs have one conversation, so the receipt reports them."""
+    """Return the ids of further root tasks with messages. Other APIs have one conversation, so the receipt reports
+    them.
+    """
     return [
         task.id
         for index, task in enumerate(wire.task_context.tasks)

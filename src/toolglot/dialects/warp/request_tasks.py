@@ -1,4 +1,4 @@
-"""The tasks of a request, as they were sent to the server."""
+"""The tasks of a request in the form that was sent to the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RequestTasks:
 
     @property
     def is_from_warp_client(self) -> bool:
-        """Did a Warp client send the request? Such a client applies all of the server's actions itself."""
+        """Whether a Warp client sent the request. Such a client applies all of the server's actions itself."""
         return self._request is not None and WIRE in native_of(self._request, NAME)
 
     @cached_property
@@ -47,15 +47,15 @@ class RequestTasks:
         return {message.id: message for task in self._tasks for message in task.messages if message.id}
 
     def is_subtask(self, task_id: str) -> bool:
-        """Is this a subtask, not the conversation itself?"""
+        """Return whether this is a subtask, not the conversation itself."""
         return task_id in self._subtasks
 
     def is_root(self, task_id: str) -> bool:
-        """Is this the task of the conversation itself?"""
+        """Return whether this is the task of the conversation itself."""
         return task_id in self._roots
 
     def is_unchanged(self, message: Any) -> bool:
-        """Does this message have the same content as when it was sent?"""
+        """Return whether this message has the same content as when it was sent."""
         sent = self._messages.get(message.id)
         kind = message.WhichOneof("message")
         if sent is None or sent.WhichOneof("message") != kind:
@@ -63,5 +63,5 @@ class RequestTasks:
         return kind is None or bool(getattr(sent, kind) == getattr(message, kind))
 
     def has_message(self, message_id: str) -> bool:
-        """Was this message part of the request, so of an earlier turn?"""
+        """Return whether this message was part of the request, and so of an earlier turn."""
         return message_id in self._messages

@@ -1,8 +1,8 @@
 """Streams of the multi-agent API -> events.
 
 The server sends actions on tasks. The answer is the messages that it adds to the root task, the one without a parent.
-Text is emitted as it arrives, also inside a transaction: users want to see it at once. If a rollback retracts emitted
-text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
+Text is emitted as it arrives, also inside a transaction, because users expect to see it at once. If a rollback retracts
+emitted text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
 transactions itself.
 
 `stream_queue.py` decides when an entry is emitted. Actions that are not part of the answer (echoes, server events,
@@ -40,7 +40,9 @@ from toolglot.wire.stray_lines import read_stray_error
 
 
 class WarpStreamDecoder:
-    """`whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
+    """Decoder of Warp's event stream.
+
+    `whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
 
     Changes to `request_tasks`, the tasks of the request, are not part of the answer.
     """
@@ -409,13 +411,13 @@ class WarpStreamDecoder:
 
 
 def _unknown_around(event: Any) -> dict[str, Any]:
-    """The unknown fields of an event itself, as a note."""
+    """Return the unknown fields of an event itself, as a note."""
     unknown = unknown_bytes(event)
     return {AROUND: to_base64(unknown)} if unknown else {}
 
 
 def _earlier_change_report(paths: tuple[str, ...]) -> str:
-    """The name of the loss to report for a change to a message of an earlier turn. Empty if it is not visible."""
+    """Return the name of the loss for a change to a message of an earlier turn. Empty if the change is not visible."""
     return "change_of_an_earlier_message" if any(map(is_visible, paths)) else ""
 
 

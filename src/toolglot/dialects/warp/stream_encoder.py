@@ -100,7 +100,7 @@ class WarpStreamEncoder:
         return self._write_message(message, None)
 
     def _conversation_id(self) -> str:
-        """The id of the conversation: the client's own, or a new one derived from the answer's id."""
+        """Return the id of the conversation: the client's own, or a new one derived from the answer's id."""
         metadata = native_of(self._request, NAME).get("metadata") if self._request is not None else None
         known = metadata.get("conversation_id") if isinstance(metadata, dict) else None
         return known if isinstance(known, str) and known else derive_id("conversation", self._id)
@@ -263,7 +263,7 @@ def _notes(block: Block | None) -> Mapping[str, Any]:
 
 
 def _root_of(request: Request | None) -> str:
-    """The id of the client's root task. Empty if it has none yet."""
+    """Return the id of the client's root task. Empty if it has none yet."""
     own = native_of(request, NAME) if request is not None else {}
     tasks, root = own.get(KEPT_TASKS, ()), own.get(ROOT, -1)
     if not 0 <= root < len(tasks):

@@ -1,4 +1,4 @@
-"""Entries: the server's messages that belong to the answer, while they grow. Side actions: actions that do not."""
+"""Entries are the server's messages that belong to the answer, while they grow. Side actions are all other actions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SideAction:
         """The name of the loss to report to other clients; empty if none."""
 
     def note(self) -> Any:
-        """The form of this action in the note `BEFORE`."""
+        """Return the form of this action in the note `BEFORE`."""
         return {EVENT: to_base64(self.data)} if self.is_event else to_base64(self.data)
 
 
@@ -68,18 +68,20 @@ _CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by
 
 
 def is_content(path: str) -> bool:
-    """Does this mask path lead to the content of a message, not to its other fields?"""
+    """Return whether this mask path leads to the content of a message, not to its other fields."""
     return path.partition(".")[0] in _CONTENT
 
 
 def is_visible(path: str) -> bool:
-    """Does this mask path lead to content that clients see?"""
+    """Return whether this mask path leads to content that clients see."""
     name = path.partition(".")[0]
     return name in TEXT_PATHS or name in WARP_ONLY or name == "tool_call"
 
 
 def kind_of(message: Any) -> str:
-    """`agent_output`, `agent_reasoning`, `call`, `shown` or `placeholder`; `aside` if it is not part of the answer."""
+    """Return `agent_output`, `agent_reasoning`, `call`, `shown` or `placeholder`; `aside` if it is not part of the
+    answer.
+    """
     kind = message.WhichOneof("message")
     if kind is None:
         return "placeholder"
@@ -123,9 +125,9 @@ class AnswerEntry:
         self.changed_in = transaction
         """The last transaction that changed it."""
         self.done = False
-        """It has left the queue: it was emitted, or became a side action."""
+        """Whether it has left the queue: it was emitted, or became a side action."""
         self.moved = False
-        """It moved to another task before it was emitted."""
+        """Whether it moved to another task before it was emitted."""
         self.emitted = EmittedText()
         """The text that was emitted before it left the queue."""
         self.order = -1
@@ -152,7 +154,7 @@ class AnswerEntry:
     def snapshot(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
         """Make a function that undoes a change at these paths. Also returns the number of bytes that it keeps.
 
-        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
+        A list of pieces is only appended to or replaced, so its length suffices to restore it.
         """
         restorers = [make_restorer(self.message, path) for path in (*paths, *self._affected_texts(paths))]
         kind, moved, sent_count = self.kind, self.moved, self.sent_count
@@ -191,12 +193,12 @@ class AnswerEntry:
 
     @property
     def has_text(self) -> bool:
-        """Is it a text message that is not empty, or already open?"""
+        """Whether it is a text message that is not empty, or already open."""
         return self.kind in TEXT_PATHS and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.text_path)))
 
     @property
     def is_silent(self) -> bool:
-        """Does it add nothing to the answer so far?"""
+        """Whether it adds nothing to the answer so far."""
         return self.kind in SILENT_KINDS or (
             self.kind in TEXT_PATHS and self.index < 0 and not self.pieces.get(self.text_path)
         )
@@ -264,7 +266,7 @@ class AnswerEntry:
         self.sent_count = 1 if emitted else 0
 
     def _affected_texts(self, paths: Sequence[str]) -> list[str]:
-        """The paths of the pieces, other than the main text, that a change at these paths affects."""
+        """Return the paths of the pieces, other than the main text, that a change at these paths affects."""
         others = [path for path in self.pieces if path != self.text_path]
         return [path for path in others if any(paths_overlap(path, other) for other in paths)]
 
@@ -281,17 +283,17 @@ class AnswerEntry:
         return fresh
 
     def other_fields(self) -> dict[str, Any]:
-        """The fields of the message other than the text."""
+        """Return the fields of the message other than the text."""
         self._write_others()
         return remaining_fields(self.message, _READ_FIELDS[self.kind])
 
     def block(self) -> Block:
-        """The block, without its text."""
+        """Return the block, without its text."""
         self._write_others()
         return decode_block(self.message)
 
     def whole(self) -> Any:
-        """The message with all its texts."""
+        """Return the message with all its texts."""
         self._write_texts(self.pieces)
         if self.text_path:
             self.pieces[self.text_path] = []
@@ -299,7 +301,7 @@ class AnswerEntry:
 
 
 def changed_paths(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
-    """The mask paths of the fields that differ."""
+    """Return the mask paths of the fields that differ."""
     paths: list[str] = []
     for name in sorted(before.keys() | after.keys()):
         first, second = before.get(name), after.get(name)
@@ -333,7 +335,7 @@ class EmittedText:
         self._length = 0
 
     def remainder_of(self, text: str) -> str | None:
-        """The part of this text after the emitted text. None if it does not begin with the emitted text."""
+        """Return the part of this text after the emitted text. None if it does not begin with the emitted text."""
         if len(text) < self._length:
             return None
         at = 0

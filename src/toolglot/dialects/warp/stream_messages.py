@@ -37,11 +37,11 @@ class StreamMessages:
         self._add_ids(self.subtasks, (task_id,))
 
     def is_subtask(self, task_id: str) -> bool:
-        """Is this a subtask? Its messages are not part of the answer."""
+        """Return whether this is a subtask. Its messages are not part of the answer."""
         return task_id in self.subtasks or (task_id not in self.roots and self._request_tasks.is_subtask(task_id))
 
     def is_root(self, task_id: str) -> bool:
-        """Is this the task of the conversation?"""
+        """Return whether this is the task of the conversation."""
         return task_id in self.roots or self._request_tasks.is_root(task_id)
 
     # Messages
@@ -59,15 +59,15 @@ class StreamMessages:
             self._undo.record(lambda: known.difference_update(fresh))
 
     def has_message(self, message_id: str, *, in_subtask: bool = False) -> bool:
-        """Does this stream have the message in the conversation? `in_subtask`: also if it moved to a subtask."""
+        """Return whether this stream has the message in the conversation, or (with `in_subtask`) in a subtask."""
         return message_id in self._seen and (in_subtask or message_id not in self._moved)
 
     def is_from_earlier_turn(self, message_id: str) -> bool:
-        """Is this a message of an earlier turn?"""
+        """Return whether this is a message of an earlier turn."""
         return self._request_tasks.has_message(message_id)
 
     def is_changed(self, message: Any) -> bool:
-        """Does this message of an earlier turn differ from the one in the request?"""
+        """Return whether this message of an earlier turn differs from the one in the request."""
         return not self._request_tasks.is_unchanged(message)
 
     def entry(self, message_id: str) -> AnswerEntry | None:
@@ -115,7 +115,7 @@ class StreamMessages:
             self._entries[number] = older
 
     def entries_between(self, task_id: str, first: str, last: str) -> Iterator[AnswerEntry]:
-        """The entries of a task's messages from `first` to `last`. Messages of earlier turns precede all entries."""
+        """Yield entries of a task's messages from `first` to `last`. Messages of earlier turns precede all entries."""
         begin, end = self._position(first), self._position(last)
         if begin is None or end is None:
             return

@@ -1,4 +1,4 @@
-"""Emits the events of Warp's stream decoder: blocks in order, and the side actions that they carry."""
+"""Emit the events of Warp's stream decoder: blocks in order, and the side actions that they carry."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class StreamOutput:
 
 
 def _action_of(entry: AnswerEntry) -> Any:
-    """The action for an entry: it adds a message, or changes an existing one."""
+    """Return the action for an entry: it adds a message, or changes an existing one."""
     action, message = new("ClientAction"), entry.whole()
     if entry.how == "$upsert":
         change = action.update_task_message

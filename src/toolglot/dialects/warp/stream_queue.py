@@ -121,5 +121,5 @@ class StreamQueue:
         return True
 
     def _can_emit_early(self, entry: AnswerEntry) -> bool:
-        """Can this entry be emitted before the end of the answer, if a text follows it?"""
+        """Return whether this entry can be emitted before the end of the answer, if a text follows it."""
         return entry.kind != "call" or (entry.transaction > 0 and self._undo.is_final(entry.changed_in))

@@ -26,7 +26,7 @@ class TaskMessage:
     def snapshot(self, transaction: int) -> Callable[[], None]:
         """Make a function that restores the current state.
 
-        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
+        A list of pieces is only appended to or replaced, so its length suffices to restore it.
         """
         message, saved_in, self.saved_in = self.message, self.saved_in, transaction
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
@@ -51,7 +51,7 @@ class TaskMessage:
         self.pieces = {path: texts for path, texts in self.pieces.items() if can_hold(self.message, path)}
 
     def whole(self) -> Any:
-        """The message with all appended text."""
+        """Return the message with all appended text."""
         for path in list(self.pieces):
             self._write(path)
         return self.message
@@ -63,7 +63,7 @@ class TaskMessage:
 
 
 class TaskState:
-    """A task: `shell` has its fields without the messages; the messages are kept in order and by id."""
+    """State of a task. `shell` has its fields without the messages; the messages are stored in order and by id."""
 
     __slots__ = ("_first", "_last", "by_id", "shell")
 
@@ -135,7 +135,7 @@ class TaskState:
             after.before = last
 
     def run(self, first: str, last: str) -> list[TaskMessage] | None:
-        """The messages from `first` to `last`. None if there is no such run."""
+        """Return the messages from `first` to `last`. None if there is no such run."""
         each, end = self.by_id.get(first), self.by_id.get(last)
         found: list[TaskMessage] = []
         while each is not None and end is not None:

@@ -26,7 +26,8 @@ _STEP_COST = 64
 
 
 class Tasks:
-    """`sent` is the request as it went to the server. Unreadable data sets `problem`; the decoder reports the error."""
+    """The tasks of a stream. `sent` is the request as it went to the server. Unreadable data sets `problem`; the
+    decoder reports the error."""
 
     def __init__(self, sent: bytes) -> None:
         request = parse("Request", sent)
@@ -40,7 +41,7 @@ class Tasks:
         self.problem: str | None = None
         """The reason why the tasks cannot be stored."""
         self.finished = False
-        """The server has sent `finished`. The tasks are worth storing only after that."""
+        """True if the server has sent `finished`. The tasks are worth storing only after that."""
 
     def feed(self, data: bytes) -> None:
         if self.problem is not None:
@@ -53,7 +54,7 @@ class Tasks:
             self.problem = str(error)
 
     def tasks(self) -> list[str]:
-        """The tasks for the next request, in base64. They include inputs that the server has not echoed."""
+        """Return the tasks for the next request, in base64. They include inputs that the server has not echoed."""
         tasks = [task.whole() for task in self._tasks.values()]
         root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
         if root is not None:

@@ -80,7 +80,7 @@ def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
 
 
 def server_ids(request: Request) -> dict[str, str]:
-    """The ids of the servers that offer each tool, by tool name."""
+    """Return the ids of the servers that offer each tool, by tool name."""
     own = native_of(request, NAME)
     offering, left = own.get(TOOL_SERVER), own.get("mcp_context")
     servers = left.get("servers", ()) if isinstance(left, dict) else ()
@@ -125,7 +125,7 @@ def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
 
 
 def _exact_schema_bytes(schema: dict[str, Any]) -> bytes | None:
-    """The bytes of a schema as a Struct. None if a Struct cannot express it exactly."""
+    """Return the bytes of a schema as a Struct. None if a Struct cannot express it exactly."""
     struct = Struct()
     try:
         return serialize(struct) if write_struct(schema, struct, "") else None

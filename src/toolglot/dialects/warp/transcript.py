@@ -113,7 +113,7 @@ class TranscriptReader:
 
 
 def find_first_input(messages: Sequence[Message]) -> int:
-    """The index of the first input message: after the last message of the assistant or from a task."""
+    """Return the index of the first input message: after the last message of the assistant or from a task."""
     for index in range(len(messages), 0, -1):
         message = messages[index - 1]
         if message.role == "assistant" or TASK in native_of(message, NAME):

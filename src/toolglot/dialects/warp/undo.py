@@ -37,7 +37,8 @@ class UndoLog:
         return len(self._open)
 
     def is_final(self, transaction: int | None) -> bool:
-        """Can changes of this transaction no longer be rolled back? None: is no transaction open at all?"""
+        """Return whether changes of this transaction can no longer be rolled back. With None: whether no transaction is
+        open."""
         return not self._open or (transaction is not None and self._open[0] > transaction)
 
     def begin(self) -> None:

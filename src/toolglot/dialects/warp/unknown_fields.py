@@ -81,7 +81,7 @@ class _FoundFields:
 
 
 def has_unknown(message: Any) -> bool:
-    """Does this message have an unknown field at any depth? Runs no Python code for each field.
+    """Return whether this message has an unknown field at any depth. Runs no Python code for each field.
 
     Protobuf checks at most 64 levels. Only JSON in a `Struct` is deeper, and `values.py` reads all of it.
     """
@@ -168,7 +168,7 @@ class UnknownFields:
         self._found[kind].count += 1
 
     def lines(self) -> tuple[ReceiptLine, ...]:
-        """The receipt lines."""
+        """Return the receipt lines."""
         lines = [found.line() for found in self._found.values()]
         if self._more or self._left <= 0:
             what = f"{self._more or 'further'} unknown fields"
@@ -182,7 +182,7 @@ def _is_map(known: Any) -> bool:
 
 
 def _slot(field: WireField, data: bytes) -> str | None:
-    """The slot that has one value: the field, its oneof, or a map key. None for a repeated field."""
+    """Return the slot that has one value: the field, its oneof, or a map key. None for a repeated field."""
     known = field.known
     if _is_map(known):
         entry = read_fields(known.message_type, data, field.start, field.end)

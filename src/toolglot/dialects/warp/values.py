@@ -127,17 +127,17 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
 
 
 def arguments_of(struct: Any) -> str:
-    """The arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
+    """Return the arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
     return json.encode_text(restore_integers(read_struct(struct)))
 
 
 def unreadable_arguments(size: int) -> str:
-    """The text for arguments if only their size is known. It is invalid JSON."""
+    """Return the text for arguments if only their size is known. It is invalid JSON."""
     return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 
 def is_exact(text: str, struct: Any) -> bool:
-    """Does this JSON text express the Struct exactly?"""
+    """Return whether this JSON text expresses the Struct exactly."""
     again = Struct()
     try:
         value = json.decode_frame(text.encode("utf-8", "surrogatepass"))

@@ -31,7 +31,7 @@ class WireField(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Do protobuf readers read this field? Otherwise they keep it as unknown."""
+        """Whether protobuf readers read this field. Otherwise, they keep it as unknown."""
         if self.known is None:
             return False
         packed = self.wire_type == LEN and self.known.is_repeated and self.known.type not in _NOT_PACKED

@@ -45,7 +45,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of an answer, or of the stored state of a conversation."""
+"""Maximum bytes of an answer, or of the stored state of a conversation."""
 MAX_LOOKUPS = 32
 """The last answers of a conversation whose stored state is looked up."""
 
@@ -75,7 +75,7 @@ class ConversationReplay(Struct, eq=False):
         return self._conversation is not None and self._store is not None
 
     def needs_lookup(self, client: Dialect, upstream: Upstream) -> bool:
-        """Whether `look_up` has to read the store."""
+        """Return whether `look_up` has to read the store."""
         if upstream.dialect.name == WARP and client.name != WARP and upstream.warp_history == "replay":
             return True
         self._conversation = None
@@ -141,7 +141,7 @@ def _rebuild_conversation(
 
 
 def _without_instructions(message: Message) -> Message:
-    """A message without the gateway's own instructions, which the next turn may not contain."""
+    """Return a message without the gateway's own instructions, which the next turn may not contain."""
     content = tuple(block for block in message.content if not is_instruction(block))
     return message if len(content) == len(message.content) else replace(message, content=content)
 
@@ -178,7 +178,7 @@ class _ReplayWriter:
         self._bytes_left = MAX_BYTES
         self._is_over = False
         self.streams = False
-        """The client gets the answer as a stream."""
+        """True if the client gets the answer as a stream."""
 
     async def feed(self, data: bytes) -> None:
         if self._is_over:
@@ -234,7 +234,7 @@ class _ReplayWriter:
         )
 
     def _answer(self, body: bytes) -> Response:
-        """The answer as the client gets it. A stream also contains content that the upstream changed later, in
+        """Return the answer as the client gets it. A stream also contains content that the upstream changed later, in
         order of arrival.
 
         Raises:
@@ -251,7 +251,7 @@ class _ReplayWriter:
 
 
 def _client_call_marks(exchange: ExchangeCore, response: Response) -> list[str]:
-    """The marks of an answer's calls, with the ids that the client gets: its API may not allow the upstream's."""
+    """Return the marks of an answer's calls, with the client's ids: its API may not allow the upstream's ids."""
     try:
         content = exchange.restore(response).content
     except UpstreamError:
@@ -260,7 +260,7 @@ def _client_call_marks(exchange: ExchangeCore, response: Response) -> list[str]:
 
 
 def _visible_content(exchange: ExchangeCore, response: Response) -> tuple[Block, ...]:
-    """The content of an answer that the client sees, and so can send back."""
+    """Return the content of an answer that the client sees, and so can send back."""
     events = tuple(unfold(response))
     made = exchange.upstream.upstream.answer_pass
     passes = () if made is None else (made(exchange.sent, exchange.client.name, Receipt()),)

@@ -27,11 +27,11 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request waits for the store."""
 MAX_PENDING = 10_000
-"""Requests that a process remembers without a store. Beyond this the oldest is forgotten."""
+"""Maximum requests that a process remembers without a store. Beyond this the oldest is forgotten."""
 
 
 def fingerprint(request_id: str, server: str, tool: str, arguments: str) -> str:
-    """Hash what an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
+    """Hash the data that an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
     bound = (request_id, server, tool, arguments.strip() or "{}")
     return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
 

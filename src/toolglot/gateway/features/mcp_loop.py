@@ -138,7 +138,7 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """Whether the client named the server itself, in an API that has a form for approval requests."""
+    """Return whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
 
 
@@ -149,11 +149,11 @@ class McpRound:
         self._round = model_round
         self._context = context
         self._is_waiting = False
-        """The flow waits for the next data from its upstream."""
+        """True if the flow waits for the next data from its upstream."""
         self._is_over = False
 
     def next_events(self) -> Steps[Sequence[Event] | None]:
-        """The next events of the answer; None at its end."""
+        """Return the next events of the answer; None at its end."""
         if self._is_over:
             return None
         outcome: Outcome = None
@@ -419,7 +419,7 @@ class McpAnswer:
         return valid, others
 
     def _fingerprint(self, call: ServedCall, request_id: str) -> str:
-        """The client chooses the label; the fingerprint contains the configured server."""
+        """Return the fingerprint of a call. It contains the configured server, because the client chooses the label."""
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
@@ -456,7 +456,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """Tool lists for clients that named the servers and have not seen the lists yet."""
+        """Return tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []
@@ -480,7 +480,7 @@ class McpAnswer:
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
     def _keep_progress(self) -> Steps[None]:
-        """Keep what an answer that fails has done, before the client can repeat its request."""
+        """Save the progress of a failing answer, before the client can repeat its request."""
         if self._loop.progress is None:
             return
         now = self.context.environment.wall_clock()

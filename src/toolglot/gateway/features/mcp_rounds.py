@@ -21,7 +21,7 @@ import msgspec
 from toolglot.agent.loop import LoopProgress
 from toolglot.errors import ToolglotError
 from toolglot.gateway.features.lookup_limit import count_skipped
-from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
+from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.store import Store, StoredRounds, StoreError
 from toolglot.upstream.transcript import ConversationPrefix, answered_prefixes, prefix_with_answer
 
@@ -30,7 +30,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes that are stored for one answer."""
+"""Maximum bytes that are stored for one answer."""
 
 MAX_RECENT_BYTES = 64 * 1024 * 1024
 """Bytes of failed answers that a process remembers. Beyond this the oldest is forgotten."""
@@ -42,13 +42,13 @@ _SYSTEM = ("system", "developer")
 _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 
-class _FailedAnswer(msgspec.Struct, frozen=True):
+class _BrokenAnswer(msgspec.Struct, frozen=True):
     failed_at: float
-    """In Unix time."""
+    """Time of the failure (Unix seconds)."""
     progress: LoopProgress
 
 
-_failed_answers = msgspec.json.Decoder(_FailedAnswer)
+_failed_answers = msgspec.json.Decoder(_BrokenAnswer)
 
 
 class RecentFailures:
@@ -95,7 +95,7 @@ class McpRounds:
             repeated = _hash_request(request.model, messages)
             failed = self._recent.take(self._owner, repeated)
             if self._store is None:
-                return request, _read_progress(failed, now)
+                return _continue_from(request, _read_progress(failed, now))
             async with asyncio.timeout(STORE_TIMEOUT):
                 found = await self._store.rounds(self._owner, [repeated, *(key for _, keys in known for key in keys)])
                 kept = {rounds.hash: rounds.value for rounds in found}
@@ -107,8 +107,9 @@ class McpRounds:
         except _NOT_ENCODABLE:
             return request, None
         places = {covered: kept[key] for covered, keys in known for key in keys if key in kept}
-        progress = _read_progress(failed or kept.get(repeated), now)
-        return (replace(request, messages=_insert_rounds(request.messages, places)) if places else request), progress
+        if places:
+            request = replace(request, messages=_insert_rounds(request.messages, places))
+        return _continue_from(request, _read_progress(failed or kept.get(repeated), now))
 
     async def store(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
         """Store the rounds that led to the content that the client has seen. Returns whether they are stored."""
@@ -126,12 +127,12 @@ class McpRounds:
         def keys() -> list[str]:
             return [_hash_request(request.model, _without_system_text(request.messages))]
 
-        return await self._keep(_FailedAnswer(now, progress), keys) or self.remember_progress(request, progress, now)
+        return await self._keep(_BrokenAnswer(now, progress), keys) or self.remember_progress(request, progress, now)
 
     def remember_progress(self, request: Request, progress: LoopProgress, now: float) -> bool:
-        """The same at once, in this process only."""
+        """Store the progress immediately, in this process only."""
         try:
-            value = msgspec.json.encode(_FailedAnswer(now, progress))
+            value = msgspec.json.encode(_BrokenAnswer(now, progress))
             key = _hash_request(request.model, _without_system_text(request.messages))
         except _NOT_ENCODABLE:
             return False
@@ -161,12 +162,40 @@ _NOT_ENCODABLE = (ToolglotError, UnicodeEncodeError, RecursionError, TypeError)
 
 
 def _hash_request(model: str, messages: Sequence[Message]) -> str:
-    """The key of a request. Only the same messages to the same model have it."""
-    return sha256(b"request" + msgspec.json.encode((model, messages))).hexdigest()
+    """Return the key of a request. It is the same only for the same messages to the same model, with or without part of
+    the answer."""
+    asked = _without_answer(messages)
+    return sha256(b"request" + msgspec.json.encode((model, asked))).hexdigest()
+
+
+def _without_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    end = len(messages)
+    while end and messages[end - 1].role == "assistant":
+        end -= 1
+    return messages[:end]
+
+
+def _continue_from(request: Request, progress: LoopProgress | None) -> tuple[Request, LoopProgress | None]:
+    """Remove the part of the failed answer that the client has kept from its request, and from what it is shown again.
+    Codex keeps each item that was complete, also of the round that failed."""
+    asked = _without_answer(request.messages)
+    kept = _words([block for message in request.messages[len(asked) :] for block in message.content])
+    if progress is None or not kept:
+        return request, progress
+    shown = _words(progress.shown)
+    pairs = zip([each for each in kept if each[0] is Text], [each for each in shown if each[0] is Text], strict=False)
+    if any(ours != theirs for ours, theirs in pairs):
+        return request, None  # the client's own beginning of an answer
+    again = tuple([block for block in progress.shown if not set(kept).intersection(_words([block]))])
+    return replace(request, messages=tuple(asked)), replace(progress, shown=again)
+
+
+def _words(content: Sequence[Block]) -> list[tuple[type[Block], str]]:
+    return [(type(block), block.text) for block in content if isinstance(block, (Text, Thinking))]
 
 
 def _read_progress(value: bytes | None, now: float) -> LoopProgress | None:
-    """None if there is none, if it has been used, or if it is too old."""
+    """Read the stored progress. None if there is none, if it has been used, or if it is too old."""
     if not value:
         return None
     try:
@@ -178,29 +207,30 @@ def _read_progress(value: bytes | None, now: float) -> LoopProgress | None:
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """The messages without system text, which may change between turns, for example with the date."""
+    """Return the messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
 def _lookup_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
-    """Keys to look up the rounds of a conversation prefix, the most specific last. An answer with served calls in the
-    client's own form is identified by its ids only: its client has all of it, and the rounds of another conversation
-    would be worse."""
+    """Return the keys to look up the rounds of a conversation prefix, most specific last. An answer with served calls
+    in the client's own form is identified by its ids only: its client has all of it, and the rounds of another
+    conversation would be worse."""
     ids, has_words = _find_ids(messages, beginning.covered)
     exact = _hash_ids(beginning, [each for each, _ in ids])
     return [exact] if has_words else [beginning.hash, exact]
 
 
 def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
-    """Keys to store rounds under. A client may omit blocks that it does not understand."""
+    """Return the keys to store rounds under. A client may omit blocks that it does not understand."""
     ids, _ = _find_ids(messages, beginning.covered)
     without_words = _hash_ids(beginning, [each for each, is_call in ids if is_call])
     return [*{beginning.hash: None, without_words: None, _hash_ids(beginning, [each for each, _ in ids]): None}]
 
 
 def _find_ids(messages: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has served
-    calls in the client's own form."""
+    """Return the ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has
+    served calls in the client's own form.
+    """
     start = end
     while start and messages[start - 1].role == "assistant":
         start -= 1

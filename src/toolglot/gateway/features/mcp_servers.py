@@ -77,7 +77,7 @@ def filter_servers(config: McpConfig, caller: Caller) -> McpConfig:
 
 
 def note_withheld_servers(config: McpConfig, target: Target, caller: Caller) -> tuple[ReceiptLine, ...]:
-    """Receipt lines about servers of the model's alias that this key may not use."""
+    """Return the receipt lines about servers of the model's alias that this key may not use."""
     servers = filter_servers(config, caller).servers
     why = "this key may not use it"
     return tuple(Note(f"mcp.{name}", "MCP server", why) for name in target.mcp if name not in servers)
@@ -144,7 +144,7 @@ def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
-    """Each server once. The request's own definition takes precedence over the alias.
+    """Yield each server once. The request's own definition takes precedence over the alias.
 
     Raises:
         FailedError: two servers have the same label, so that their tools could be confused.
@@ -159,7 +159,7 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
 
 
 def why_unavailable(host: McpHost, server: str) -> str | None:
-    """Why a server is not available now; None if it is."""
+    """Return the reason why a server is not available; None if it is."""
     try:
         state = host.state(server)
     except KeyError:  # removed by a reload

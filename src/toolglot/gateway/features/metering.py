@@ -1,8 +1,8 @@
-"""Limits and budgets of a team's keys, around the flow of an answer.
+"""Limits and budgets of a team's keys: wraps the flow of an answer.
 
-Before an upstream is called, the request reserves what it may need; before each further call (a retry, a fallback, a
-round of tools), it is checked again. However it ends, it settles what the upstreams report, once. Pieces of a stream
-cost nothing more.
+Before an upstream is called, the request reserves its maximum usage. The limits are checked again before each further
+call (a retry, a fallback, a round of tools). When the flow ends, in any way, it settles the reported usage once. Single
+events of a stream need no extra work.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from time import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolglot.errors import ApiError, RateLimit
 from toolglot.gateway.commands import Flow, Steps
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.request_record import NANO, Charge
-from toolglot.ir import Usage
+from toolglot.ir import COUNTS, Usage, replace
 from toolglot.missing_usage import CHARACTERS_PER_TOKEN
 from toolglot.prices import billed_tokens, ceiling_of, cost_of
 from toolglot.routing import Target
@@ -30,7 +29,7 @@ from toolglot.streaming import StreamTranslation
 from toolglot.team.counters import Demand, Exceeded, Hold, Spent
 from toolglot.team.directory import Account
 from toolglot.team.keys import KeyLimits
-from toolglot.team.sql import UsageRow
+from toolglot.team.sql import MOST, UsageRow
 from toolglot.upstream.pricing import Pricing
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolglot.server")
 
 _BYTES_PER_TOKEN = 3
-"""A quick upper estimate of the tokens in a request's body."""
+"""Bytes per token for a quick, high estimate of the tokens in a request body."""
 _WORDS = {
     "requests_per_minute": "requests per minute",
     "tokens_per_minute": "tokens per minute",
@@ -49,6 +48,10 @@ _WORDS = {
     "nano_usd_per_day": "USD per day",
     "nano_usd_per_month": "USD per month",
 }
+_MOST_TOKENS = 10**9
+"""Most tokens that one answer can have used. An upstream that reports more counts wrong."""
+_MOST_CANDIDATES = 128
+"""Most answers that a vendor gives to one request."""
 _NO_LIMITS = KeyLimits()
 _AWAY = ApiError(
     kind="overloaded",
@@ -67,13 +70,13 @@ class RequestMeter(Struct, eq=False):
     pricing: Pricing
     received: ReceivedRequest
     target: Target
-    """The first target."""
+    """The request's first target."""
     note: Callable[[FlowContext], None]
-    """Writes what is known about the answer into its record."""
+    """Writes the available facts about the answer into its record."""
     hold: Hold | None = None
 
     def reserve(self, context: FlowContext) -> Steps[ApiError | None]:
-        """Reserve what the request may need. Returns the error of a request that does not fit."""
+        """Reserve the maximum usage of the request. Returns an error if it exceeds a limit."""
         key = self.account.key
         refusal = self.refuse_unpriced(self.target.upstream, self.target.model)
         if refusal is not None:
@@ -116,8 +119,10 @@ class RequestMeter(Struct, eq=False):
             return Demand(key, limits, 0, 0)
         request = self.received.request
         tokens = estimate_input(self.received) if is_exact else len(self.received.body) // _BYTES_PER_TOKEN + 1
-        hold_output = self.team.config.hold_output
-        output = min(request.max_output_tokens or hold_output, hold_output)
+        output = hold_output = self.team.config.hold_output
+        if request.max_output_tokens is not None and request.max_output_tokens > 0:  # others mean no limit
+            output = min(request.max_output_tokens, hold_output)
+        output *= min(max(request.candidates or 1, 1), _MOST_CANDIDATES)
         price = self.pricing.find(self.target.upstream, self.target.model)
         nano = 0
         if limits.nano_usd_per_day is not None or limits.nano_usd_per_month is not None:
@@ -125,11 +130,12 @@ class RequestMeter(Struct, eq=False):
                 tier = request.service_tier
                 nano = ceiling_of(price.price, input_tokens=tokens, output_tokens=output, service_tier=tier)
             elif price.is_due:
-                nano = 1  # unknown: it needs a budget that is not spent
+                nano = 1  # an unknown cost needs a budget that is not spent
         return Demand(key, limits, tokens + output, nano)
 
     def admit(self, context: FlowContext) -> Steps[ApiError | None]:
-        """Check before a call to an upstream, which the record names. Returns the error if it may not be made."""
+        """Check the limits before a call to the upstream that the record names. Returns an error if the call is not
+        allowed."""
         if not self.team.keys.may_continue(self.account):
             return self.team.keys.refuse(self.account)
         hold, record = self.hold, context.record
@@ -140,10 +146,9 @@ class RequestMeter(Struct, eq=False):
             return refusal
         used = Spent(0, 0)
         if record.charges:
-            used = Spent(
-                sum(_tokens_of(charge.usage) for charge in record.charges),
-                sum(charge.cost or 0 for charge in record.charges),
-            )
+            counted = [charge for charge in record.charges if _is_plausible(charge.usage)]
+            tokens = sum(_tokens_of(charge.usage) for charge in counted)
+            used = Spent(tokens, sum(charge.cost or 0 for charge in counted))
         costs_money = self.pricing.find(upstream, model).is_due
         shared = self.team.shared
         if shared is None or not shared.has(hold):
@@ -156,7 +161,7 @@ class RequestMeter(Struct, eq=False):
         return None if exceeded is None else describe_refusal(self.account.key.name, exceeded)
 
     def refuse_unpriced(self, upstream: str, model: str) -> ApiError | None:
-        """Refuse a model without a known price to a key with a budget in USD, if that is the policy."""
+        """Return the error for a model without a known price, if the key has a budget in USD and may not use it."""
         policy = self.account.key.policy
         limits = policy.limits
         if limits.nano_usd_per_day is None and limits.nano_usd_per_month is None:
@@ -172,7 +177,7 @@ class RequestMeter(Struct, eq=False):
         return ApiError(kind="permission", code="price_unknown", param="model", message=message)
 
     def settle(self, context: FlowContext) -> None:
-        """Replace the reservation by what was used. Called once, at the end of the flow."""
+        """Replace the reservation with the actual usage. Called once, at the end of the flow."""
         hold = self.hold
         if hold is None:
             return
@@ -193,7 +198,7 @@ class RequestMeter(Struct, eq=False):
             self.team.ledger.add(rows)
 
     def _rows(self, context: FlowContext, hold: Hold) -> Iterator[UsageRow]:
-        """One row for each model call that has answered."""
+        """Yield one row for each model call that answered."""
         record = context.record
         charges = record.charges
         if not charges:
@@ -202,16 +207,16 @@ class RequestMeter(Struct, eq=False):
             model = record.upstream_model or self.target.model
             charges = (Charge(record.upstream or self.target.upstream, model, record.usage, 0, None),)
         for attempt, charge in enumerate(charges, 1):
-            usage = charge.usage
+            usage = charge.usage if _is_plausible(charge.usage) else None
             counts = None if usage is None else billed_tokens(usage)
-            nano, is_estimated = charge.cost, counts is None
+            nano, is_estimated = None if counts is None else charge.cost, counts is None
             if usage is None or counts is None:
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
                 assert counts is not None
             if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
                 nano = cost_of(usage, price) if is_estimated else None
-                if nano is None:  # the rate for what was used is unknown: never free, and never too little
+                if nano is None:  # the rate is unknown: the cost must be neither zero nor too low
                     nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
             yield UsageRow(
                 request_id=record.id,
@@ -226,15 +231,19 @@ class RequestMeter(Struct, eq=False):
                 cache_write_tokens=counts.written,
                 cache_write_long_tokens=counts.written_long,
                 output_tokens=counts.output,
-                nano_usd=nano,
+                nano_usd=None if nano is None else min(nano, MOST),
                 estimated=is_estimated,
             )
 
     def _estimate(self, context: FlowContext, usage: Usage | None) -> Usage:
-        """Complete counts that the upstream did not report: the answer was cut off, or it counts nothing."""
+        """Estimate missing counts: the answer was cut off, or the upstream reports no counts."""
+        stream, characters = context.stream, context.record.bytes_out
+        if isinstance(stream, StreamTranslation):
+            characters = stream.characters
+            if usage is None and (begun := stream.usage_at_start) is not None and _is_plausible(begun):
+                # Servers send 0 if they do not know the input yet. The output's count is that of its first token.
+                usage = replace(begun, input_tokens=begun.input_tokens or None, output_tokens=None)
         usage = Usage() if usage is None else usage
-        stream = context.stream
-        characters = stream.characters if isinstance(stream, StreamTranslation) else context.record.bytes_out
         output = -(-characters // CHARACTERS_PER_TOKEN)
         return Usage(
             input_tokens=estimate_input(self.received) if usage.input_tokens is None else usage.input_tokens,
@@ -260,13 +269,13 @@ def with_metering(flow: Flow, context: FlowContext, meter: RequestMeter) -> Flow
 
 
 def estimate_input(received: ReceivedRequest) -> int:
-    from toolglot.tokens import estimate  # needed only where an upstream reports nothing, or a limit is close
+    from toolglot.tokens import estimate  # only needed if an upstream reports no usage, or a limit is close
 
     return estimate(received.request, image_tokens=received.client.request.image_tokens)
 
 
 def describe_refusal(key: str, exceeded: Exceeded) -> ApiError:
-    """The client's error for a limit that a request exceeds. It says which limit, and when it is free again."""
+    """Build the client's error for an exceeded limit. It names the limit and the time when the limit frees up."""
     words = _WORDS[exceeded.limit]
     is_money = exceeded.limit.startswith("nano_usd")
     amount = f"{exceeded.amount / NANO:g}" if is_money else str(exceeded.amount)
@@ -298,6 +307,11 @@ def _tokens_of(usage: Usage | None) -> int:
     return 0 if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
+def _is_plausible(usage: Usage | None) -> bool:
+    """Whether an upstream can have counted this. A wrong number must not use up a budget, or break the database."""
+    return usage is None or all((getattr(usage, name) or 0) <= _MOST_TOKENS for name in COUNTS)
+
+
 def _has_output(context: FlowContext) -> bool:
-    """Whether the client has got a part of an answer."""
+    """Whether the client has received part of an answer."""
     return context.stream is not None or context.record.usage is not None

@@ -53,7 +53,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of the stored state of one answer, and characters of an answer whose state is stored."""
+"""Maximum bytes of the stored state of one answer, and characters of an answer whose state is stored."""
 
 _SYSTEM = ("system", "developer")
 # Vendors' random ids have long runs of letters and digits. Sequential ids have none, but may contain the tool's name:
@@ -67,7 +67,7 @@ _LEAST_CHANGES = 2
 _LEAST_DIFFERENT = 7
 """Different characters: a number padded with zeros has fewer."""
 _SHORTEST_NAME = 4
-"""Characters. Shorter names may match by chance, and do not make an id long."""
+"""Minimum length of a name in characters. Shorter names may match by chance, and do not make an id long."""
 
 _answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
@@ -81,7 +81,7 @@ class StreamedAnswer:
         self._fold: Fold | None = Fold()
         self._left = MAX_BYTES
         self.has_state = False
-        """The answer may contain state that its upstream needs back."""
+        """True if the answer may contain state that its upstream needs back."""
 
     def add(self, event: Event) -> None:
         fold = self._fold
@@ -102,7 +102,7 @@ class StreamedAnswer:
         fold.add(event)
 
     def content(self) -> tuple[Block, ...]:
-        """The content of the answer; empty if it failed. Raises `StoreError` if it is too large."""
+        """Return the content of the answer; empty if it failed. Raises `StoreError` if it is too large."""
         if self._left < 0 and self.has_state:
             raise _too_large_error()
         if self._fold is None:
@@ -196,7 +196,7 @@ class ReasoningState(Struct, eq=False):
         return streamed.add
 
     def has_new_state(self, exchange: ExchangeCore, *, whole: bool) -> bool:
-        """Whether the answer may contain state that its upstream needs back."""
+        """Return whether the answer may contain state that its upstream needs back."""
         if self._asked is None:
             return False
         if exchange.withheld:
@@ -241,7 +241,7 @@ class ReasoningState(Struct, eq=False):
 
 
 def _answer_content(exchange: ExchangeCore) -> tuple[Block, ...]:
-    """The content of a whole answer as the client gets it."""
+    """Return the content of a whole answer as the client gets it."""
     answer = exchange.restored if exchange.restored is not None else exchange.answered
     return () if answer is None else answer.content
 
@@ -257,7 +257,7 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
 
 
 def _is_given(call: ToolCall, client: Dialect) -> bool:
-    """Whether the client gets this call as a call, not as text."""
+    """Return whether the client gets this call as a call, not as text."""
     if client.can.calls.broken != "shown" or call.kind != "function":
         return True
     return call.complete and (not call.arguments or json.object_of(call.arguments) is not None)
@@ -284,12 +284,12 @@ def _make_name(calls: Sequence[ToolCall], prefix: ConversationPrefix, before: by
 
 
 def _client_call_id(call: ToolCall) -> str:
-    """The id that the client got: Gemini CLI adds the tool's name in front."""
+    """Return the id that the client got: Gemini CLI adds the tool's name in front."""
     return call.id.removeprefix(f"{call.name}__") or call.id
 
 
 def _is_random(identity: str, name: str) -> bool:
-    """Whether an id is random, and so unique. If in doubt it is not: then the conversation's content counts, too."""
+    """Return whether an id is random, and so unique. False if in doubt: then the conversation's content also counts."""
     identity, name = identity.lower(), name.lower()
     if _UUID.search(identity):
         return True
@@ -332,7 +332,7 @@ def _find_lacking(
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """The messages without system text, which may change between turns, for example with the date."""
+    """Return the messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 

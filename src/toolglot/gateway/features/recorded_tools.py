@@ -34,7 +34,7 @@ class ToolRecorder:
     def record_servers(
         self, attached: Sequence[AttachedServer], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
-        """Record the servers of this exchange, and why some are missing."""
+        """Record the servers of this exchange, and the reasons for missing ones."""
         recorded = {name: getattr(limits, name) for name in RECORDED_LIMITS}
         line = lines.ServedTools(at=self._recording.at, limits=recorded, keeps=keeps)
         size = DEFINITION_BYTES * sum(len(each.tools) for each in attached)

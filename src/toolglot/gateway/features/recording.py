@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from toolglot.server.asgi_request import AsgiRequest
 
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
-"""A placeholder key of one short word, such as `none` or `ollama`. It is redacted only where keys occur: redacting it
+"""A placeholder key of one short word (`none`, `ollama`). It is redacted only where keys occur: redacting it
 everywhere would damage `"tool_choice": "none"`."""
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
@@ -192,7 +192,7 @@ def describe_settings(
     *,
     forward: bool,
 ) -> CallSettings:
-    """The settings of a call, which a rerun needs."""
+    """Return the settings of a call, which a rerun needs."""
     history, exact = (
         ({}, []) if state.whole or state.replay is not None else record_history(history_policy(upstream, target))
     )
@@ -320,7 +320,7 @@ class _RecordingStore:
         return partial(self._read, RECORDED_READS[name], method) if name in RECORDED_READS else method
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Always True: a rerun needs every lookup, in the same order."""
+        """Return True always, because a rerun needs every lookup in the same order."""
         return True
 
     async def _read(self, kind: StoredKind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
@@ -342,12 +342,12 @@ class _RecordingStore:
 
 
 def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers of a recorded body, which is never compressed."""
+    """Return the headers of a recorded body, which is never compressed."""
     return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
 def _configured_secrets(secrets: Iterable[str]) -> Iterator[str]:
-    """Configured secrets, and the credential in a header's value (`Bearer ...`)."""
+    """Yield the configured secrets, and the credential in a header's value (`Bearer ...`)."""
     for secret in secrets:
         if not _PLACEHOLDER.fullmatch(secret):
             yield secret

@@ -2,8 +2,8 @@
 
 `expand` turns a request that continues an earlier response or a conversation into one that holds the whole history.
 `store_turn` stores the turn once it has ended successfully. In between, `add_state_members` (whole answers) and
-`StreamRewriter` (streams) add to the response object what the upstream cannot know: the id, and the response or
-conversation that it continues.
+`StreamRewriter` (streams) add the members that the upstream cannot know to the response object: the id, and the
+response or conversation that it continues.
 
 Only the members concerned change; all others keep their bytes. An upstream that keeps state itself
 (`upstream_keeps_state`) gets requests unchanged, unless they continue something that is stored here.
@@ -73,7 +73,7 @@ class ExpandedRequest(Struct, frozen=True, kw_only=True):
     id: str = ""
     """The id of the response to come."""
     is_local: bool = False
-    """The gateway keeps the state of this turn, not the upstream."""
+    """True if the gateway keeps the state of this turn, not the upstream."""
     store: bool = False
     previous: str | None = None
     conversation: str | None = None
@@ -307,7 +307,7 @@ def _is_response(members: dict[str, Any]) -> bool:
 
 
 def _needs_change(expanded: ExpandedRequest, members: dict[str, Any]) -> bool:
-    """Whether the state members of the response object must change."""
+    """Return whether the state members of the response object must change."""
     return expanded.unstored_lines is None or bytes(members.get("store", b"")) == b"true"
 
 
@@ -399,7 +399,7 @@ class StreamRewriter:
         self._idle = not expanded.changes_response
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send for these bytes. An incomplete event is held until it is complete."""
+        """Return the bytes to send for these bytes. An incomplete event is held until it is complete."""
         if self._idle:
             return data
         if not self._held and data.endswith(b"\n\n") and b"\r" not in data:
@@ -437,7 +437,7 @@ class StreamRewriter:
         return sse.frame(json.encode_frame(members), event)
 
     def close(self) -> bytes:
-        """Bytes left over when the stream ends inside an event."""
+        """Return the bytes left over when the stream ends inside an event."""
         rest = bytes(self._held)
         self._held.clear()
         return rest

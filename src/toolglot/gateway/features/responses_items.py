@@ -68,7 +68,7 @@ def encode_array(items: Iterable[Raw]) -> bytes:
 
 
 def split_output(response: bytes) -> list[Raw]:
-    """The output items of a stored response. Raises `StoreError` if it is damaged."""
+    """Return the output items of a stored response. Raises `StoreError` if it is damaged."""
     return _read_stored(response, _outputs).output
 
 
@@ -81,7 +81,7 @@ def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def read_head(item: Raw | bytes) -> tuple[str, str | None]:
-    """An item's type, and its id if it has one."""
+    """Return an item's type, and its id if it has one."""
     try:
         found = _heads.decode(item)
     except msgspec.MsgspecError:
@@ -90,7 +90,7 @@ def read_head(item: Raw | bytes) -> tuple[str, str | None]:
 
 
 def derive_id(item: Raw | bytes, source: str, place: int) -> str:
-    """The item's own id, or one derived from its position: always the same for the same item."""
+    """Return the item's own id, or one derived from its position: always the same for the same item."""
     kind, own = read_head(item)
     if own is not None:
         return own
@@ -102,7 +102,7 @@ def assign_ids(items: Sequence[Raw], source: str) -> list[StoredItem]:
 
 
 def list_turn_items(turn: StoredTurn) -> list[StoredItem]:
-    """Items that a turn adds to a conversation: the new items of its request, then its output."""
+    """Return the items that a turn adds to a conversation: the new items of its request, then its output."""
     return assign_ids([*_read_stored(turn.request_input, _arrays), *split_output(turn.response)], turn.id)
 
 
@@ -178,7 +178,7 @@ def not_found_error(what: str, wanted: str, param: str | None = None) -> ApiErro
 
 
 def refusal_error(message: str, *, kind: Any = "bad_request", code: str, param: str | None = None) -> ApiError:
-    """An error in the API's own form, so that its code reaches the client unchanged."""
+    """Return an error in the API's own form, so that its code reaches the client unchanged."""
     native = {STORED: {"type": "invalid_request_error"}}
     status = 404 if kind == "not_found" else 400
     return ApiError(kind=kind, status=status, code=code, message=message, param=param, native=native)
@@ -224,7 +224,7 @@ def parse_paging(query: Mapping[str, str]) -> Paging:
 
 
 def slice_page(items: Sequence[StoredItem], wanted: Paging) -> tuple[Sequence[StoredItem], bool]:
-    """One page of a complete list, and whether more items follow."""
+    """Return one page of a complete list, and whether more items follow."""
     ordered = list(reversed(items)) if wanted.descending else list(items)
     if wanted.after is not None:
         places = [place for place, item in enumerate(ordered) if item.id == wanted.after]

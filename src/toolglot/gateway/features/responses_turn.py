@@ -66,7 +66,7 @@ class ResponsesTurn:
     def begin_self_contained(
         cls, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
     ) -> tuple[ResponsesTurn, bytes] | None:
-        """The same without reading the store; None for a request that refers to something stored."""
+        """Begin a turn without reading the store. None for a request that refers to something stored."""
         if store is None and upstream_keeps_state:
             return cls(None, None, owner), body
         if store is None:
@@ -131,7 +131,7 @@ class ResponsesTurn:
             async with asyncio.timeout(STORE_TIMEOUT):
                 await store_turn(self._expanded, response, self._store, self._owner, now=time())
         except (StoreError, TimeoutError) as error:
-            # The answer is still valid. But it cannot be continued by its id.
+            # The answer is still valid, but a client cannot continue it by its id.
             why = str(error) or f"the store has not answered for {STORE_TIMEOUT:g} seconds"
             log.warning("the response %s could not be stored: %s", self._expanded.id, why)
             self.store_failure = why

@@ -16,7 +16,7 @@ GAP = 0.05
 
 
 def with_separate_error(flow: Flow, context: FlowContext, beginning: bytes) -> Flow:
-    """Errors are documents that begin with `beginning`."""
+    """Separate errors from answers. Errors are documents that begin with `beginning`."""
     mark = b"\n\n" + beginning
     outcome: Outcome = None
     is_stopping = False

@@ -1,4 +1,4 @@
-"""The store of a recorded exchange: it returns what was read then, and keeps new data until the exchange has ended."""
+"""The store of a recorded exchange: it returns the recorded reads, and keeps new data until the exchange has ended."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RecordedStore(SqliteStore):
         return await super().rounds(owner, hashes) if found is _NOTHING else found
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """Reads are identified by their order, not by their owner."""
+        """Return True always: the order identifies reads, not their owner."""
         return True
 
     async def states(
@@ -82,7 +82,7 @@ class RecordedStore(SqliteStore):
         return found if found is not None and found.hash in hashes else None
 
     async def save(self, turn: StoredTurn, items: Sequence[StoredItem] = (), output_ids: Sequence[str] = ()) -> None:
-        """Nothing continues from it, and its conversation is not here."""
+        """Save nothing: no request continues the turn, and its conversation is not available."""
 
     async def add_items(
         self, owner: str, conversation: str, items: Sequence[StoredItem]

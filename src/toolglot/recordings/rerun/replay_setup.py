@@ -1,5 +1,6 @@
-"""Set up today's gateway inside the process with the recorded answers of one exchange, in order: those of its
-upstreams, of its tool servers, and of its store."""
+"""Set up the current gateway inside this process with the recorded answers of one exchange, in order: the answers of
+its upstreams, tool servers and store.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +40,13 @@ from toolglot.upstream.vendors import VENDORS
 
 _MAX_ATTEMPTS = 100
 _MAX_PARTS = 32
-"""Of an address."""
+"""Maximum number of parts of an address."""
 _NO_TIMEOUTS = BreakerConfig(failures=1_000_000)
 _LONG = Limits(keepalive=3600.0, drain=0.0)
 SILENCE_BEFORE_LEAVING = 0.01
 """Seconds of silence after which a client with nothing more to wait for disconnects."""
 STORED_ID_LENGTH = 53
-"""The length of the id of a stored response: `resp_` and 48 characters."""
+"""Length of a stored response's id: `resp_` and 48 characters."""
 
 
 class ReplaySettings(Struct, frozen=True, kw_only=True):
@@ -56,8 +57,9 @@ class ReplaySettings(Struct, frozen=True, kw_only=True):
     rescue: bool = False
     verbatim: bool | None = None
     rounds: int | None = None
-    """Maximum number of calls of the model, if the recorded run had fewer than the configuration allows: time was
-    over."""
+    """Maximum number of model calls, if the recorded run had fewer than the configuration allows because of the time
+    limit.
+    """
 
     @property
     def model_fields(self) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class ReplayQuestion(Struct, frozen=True, kw_only=True):
 
 
 class _RecordedAnswers(Struct):
-    """The recorded answers, and what was sent for them."""
+    """The recorded answers, and the requests that got them."""
 
     recording: Recording
     sent: list[SentRequest]
@@ -116,7 +118,7 @@ class UnusedTransport:
 
 
 class _RecordedApprovals(PendingApprovals):
-    """Approvals count as they did then: where tools were run. Nothing is run now."""
+    """Recorded approvals: a call is approved if its tool ran in the recording. No tool runs now."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -127,7 +129,7 @@ class _RecordedApprovals(PendingApprovals):
 
 
 async def replay_question(recording: Recording, question: ReplayQuestion, settings: ReplaySettings) -> RerunOutcome:
-    """Return the result of the question today, with the upstreams answering as they did then."""
+    """Return the current result of the question, with the recorded answers of the upstreams."""
     tape, left = _RecordedAnswers(recording, []), asyncio.Event()
     store = RecordedStore(recording) if _had_store(recording) else None
     service = Service(
@@ -156,8 +158,8 @@ async def replay_question(recording: Recording, question: ReplayQuestion, settin
 
 
 def _http_version(recording: Recording) -> str:
-    """Return the HTTP version in which the answer ended the same way: for an HTTP/1.0 client, cutting a connection says
-    nothing, and older versions did not cut it."""
+    """Return the HTTP version in which the answer ends as recorded. HTTP/1.0 clients cannot detect a cut connection,
+    and older versions of toolglot did not cut it."""
     told = [attempt.request.settings for attempt in recording.attempts]
     return "1.1" if any(settings is not None and settings.can_cut for settings in told) else "1.0"
 
@@ -167,19 +169,19 @@ def _had_store(recording: Recording) -> bool:
     if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_stored(recording):
         return True
     if recording.head.client == STORED and recorded_start(recording) is None:
-        # No answer would show it: the receipt says if nothing is stored.
+        # No answer shows this, but the receipt says if nothing is stored.
         return not any(line.get("why") == UNSTORED_REASON for line in recording.receipt)
     return recording.at_hand is not None and recording.at_hand.keeps
 
 
 def _was_stored(recording: Recording) -> bool:
-    """Tell whether the gateway put the id of a stored response on the answer."""
+    """Return whether the answer has the id of a stored response."""
     start = recorded_start(recording) if recording.head.client == STORED else None
     return start is not None and start.id.startswith("resp_") and len(start.id) == STORED_ID_LENGTH
 
 
 def _with_recorded_ids(recording: Recording, client: str, request_id: str, body: bytes) -> bytes:
-    """Replace today's random ids by the recorded ones."""
+    """Replace the new random ids with the recorded ones."""
     if request_id:
         body = body.replace(request_id.encode(), recording.head.id.encode())
     if client == recording.head.client and _was_stored(recording):
@@ -267,7 +269,7 @@ def _model_fields(told: Sequence[CallSettings]) -> dict[str, Any]:
 
 
 def _recorded_fields(recording: Recording, name: str) -> dict[str, Any]:
-    """Return what is known of an upstream's settings."""
+    """Return the known settings of an upstream."""
     for attempt in recording.attempts:
         told = attempt.request.settings
         if told is not None and attempt.request.upstream == name:
@@ -324,8 +326,9 @@ def _host(url: str) -> str:
 async def _call_app(
     app: App, question: ReplayQuestion, left: asyncio.Event, http_version: str
 ) -> tuple[int, dict[str, str], bytes, bool]:
-    """Return the ASGI app's answer to one request, and whether it ended. The client waits for all of it, or until it
-    has disconnected."""
+    """Return the ASGI app's answer to one request, and whether it ended. The client waits for the whole answer, or
+    until it disconnects.
+    """
     parts = urlsplit(question.path)
     scope: MutableMapping[str, Any] = {
         "type": "http",

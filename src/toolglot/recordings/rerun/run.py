@@ -1,8 +1,7 @@
-"""Run a recorded exchange through today's code, for its own client or for one of another dialect.
-
-The recording has the dialects, the models, their settings and everything that was said, also by tools and by the store.
-An older recording does not have the models' settings. They are found by trying: those with which today's requests equal
-the recorded ones, or come closest.
+"""Run a recorded exchange through the current code, for its own client or for a client of another dialect. The
+recording has the dialects, the models, their settings and the whole conversation, including the data of tools and the
+store. Older recordings lack the models' settings. They are found by trial: the settings with which the new requests
+equal the recorded ones, or come closest.
 """
 
 from __future__ import annotations
@@ -39,19 +38,18 @@ class NotRerunError(ToolglotError):
 
 
 class NothingToRerunError(NotRerunError):
-    """The gateway itself refused the request, for reasons that are not in the recording: its configuration, or what it
-    had stored."""
+    """The gateway itself refused the request, for reasons that are not in the recording: its configuration, or its
+    stored data.
+    """
 
     def __init__(self) -> None:
         super().__init__("refused before any upstream was contacted: nothing to replay")
 
 
 async def rerun(recording: Recording, client: str | None = None) -> Rerun:
-    """Run the exchange today. `client` is the dialect of the caller; by default the recorded one.
-
-    Raises:
-        NothingToRerunError: no upstream was called, and today's code would call one.
-        NotRerunError: it cannot be run again by itself.
+    """Run the exchange with the current code. `client` is the dialect of the caller, by default the recorded one.
+    Raises: NothingToRerunError: no upstream was called, and the current code would call one. NotRerunError: it cannot
+    be run again by itself.
     """
     _check_rerunnable(recording)
     if _was_refused(recording) and client not in (None, recording.head.client):
@@ -168,7 +166,7 @@ def _candidate_settings(recording: Recording) -> Iterator[ReplaySettings]:
 
 
 def _sent_native_tools(recording: Recording) -> bool:
-    """Tell whether tools or calls were sent natively."""
+    """Return whether tools or calls were sent natively."""
     first = recording.attempts[0].request if recording.attempts else None
     if first is None:
         return True

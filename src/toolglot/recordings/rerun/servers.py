@@ -1,4 +1,4 @@
-"""The MCP servers of a recorded exchange: the tools they had, and what each call returned."""
+"""The MCP servers of a recorded exchange: their tools, and the result of each call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FAILURES: dict[str, Callable[[str], Exception]] = {
 
 
 class RecordedToolCall(Struct, kw_only=True):
-    """A recorded tool call: its progress, and how it ended. Without a result the recording ends while it runs."""
+    """A recorded tool call: its progress and its outcome. Without a result the recording ends while it runs."""
 
     server: str
     tool: str
@@ -58,7 +58,7 @@ class RecordedHost(McpHost):
         self._leave = leave
 
     async def ready(self, names: Iterable[str]) -> None:
-        """They are as they were."""
+        """Do nothing: the recorded state is final."""
 
     def state(self, name: str) -> ServerState:
         why = self._servers[name].missing
@@ -110,8 +110,9 @@ class RecordedHost(McpHost):
             await asyncio.sleep(0)
 
     def _take_call(self, server: str, name: str, arguments: dict[str, Any]) -> RecordedToolCall | None:
-        """Take the first such call that was not made yet; one with other arguments if there is no better one, and none
-        can be missing."""
+        """Take the first matching call that was not made yet. If there is none and no call can be missing, take one
+        with other arguments.
+        """
         alike = [each for each in self._left if (each.server, each.tool) == (server, name)]
         same = [each for each in alike if each.arguments is None or each.arguments == arguments]
         for made in (same or ([] if self._breaks_off else alike))[:1]:

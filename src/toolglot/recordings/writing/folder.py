@@ -1,11 +1,11 @@
 """The folder of recordings: files that only their owner can read, limited in total number and size.
 
-A file is written under a partial name and renamed when it is complete. What a dead process left behind stays there and
-counts. When there is no room, the oldest file is removed, but none that another process is writing: a writer holds a
-lock, which is released when its process ends.
+A file is written under a partial name and renamed when it is complete. Files of a dead process stay and count. When
+there is no room, the oldest file is removed, but never a file that another process is writing: a writer holds a lock,
+which is released when its process ends.
 
-If several processes write to one folder, each rescans it periodically, so often that all of them together write less in
-between than was kept free.
+If several processes write to one folder, each rescans it often enough that all of them together write less in between
+than the reserved space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 MAX_OPEN = 64
-"""Maximum open files; the others are reopened to append. Connections need the system's handles more."""
+"""Maximum open files; the others are reopened to append. This leaves file handles for connections."""
 
 FREE_SHARE = 8
 """If several processes write, one in this many files or bytes is kept free."""
@@ -82,14 +82,15 @@ class RecordingFolder:
         return sum(name.endswith(PARTIAL_SUFFIX) for name in found)
 
     def _note(self, size: int, files: int) -> None:
-        """Rescan after this much."""
+        """Count written data, and rescan after a limit."""
         self._unseen = self._unseen[0] + size, self._unseen[1] + files
         if self._shared and any(unseen > after for unseen, after in zip(self._unseen, self._look_after, strict=True)):
             with suppress(FileNotFoundError):  # it is created again if necessary
                 self._scan()
 
     def _rescan(self) -> bool:
-        """Other processes may have finished files since. Returns whether there is anything to remove."""
+        """Scan the folder again, because other processes may have finished files. Returns whether there is anything to
+        remove."""
         if self._others:
             self._scan()
         return bool(self._closed)
@@ -132,13 +133,13 @@ class RecordingFolder:
         return True
 
     def finish(self, name: str) -> None:
-        """The file is complete."""
+        """Finish a complete file."""
         self._close(name)
         os.rename(self.path / (name + PARTIAL_SUFFIX), self.path / name)
         self._closed[name] = self._writing.pop(name)
 
     def abandon(self, name: str) -> bool:
-        """Keep the file as far as it was written. Returns whether anything was."""
+        """Keep the written part of the file. Returns whether there is any."""
         with suppress(OSError):
             self._close(name)
         size = self._writing.pop(name, None)

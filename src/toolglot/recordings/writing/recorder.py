@@ -1,6 +1,6 @@
 """The thread that writes recordings: it redacts, encodes and appends to the files of all exchanges.
 
-Recording code enqueues what happened and continues at once. Up to `MAX_PENDING` bytes wait in memory: if the disk is
+Recording code enqueues events and continues at once. Up to `MAX_PENDING` bytes wait in memory: if the disk is
 slower than that, recordings are cut, and exchanges are not affected. Nothing is written before it is redacted.
 """
 
@@ -43,7 +43,7 @@ from toolglot.wire.incremental_json import join_bytes
 log = logging.getLogger("toolglot.recordings")
 
 MAX_PENDING = 128 * 1024 * 1024
-"""Bytes that wait to be written, of all exchanges together."""
+"""Maximum bytes that wait to be written, of all exchanges together."""
 ITEM_OVERHEAD = 512
 """Approximate memory in bytes of a queued item."""
 KEPT_OF_OVERSIZED = 64 * 1024
@@ -58,7 +58,7 @@ CLOSE_TIMEOUT = 10.0
 RecordingOutcome: TypeAlias = Literal["written", "cut", "dropped"]
 OUTCOMES: tuple[RecordingOutcome, ...] = ("written", "cut", "dropped")
 
-_NO_ROOM = "there is no room for it"
+_NO_ROOM = "the limits leave no room for it"
 _TOO_SLOW = "the disk was too slow"
 _FAULT = "an internal error of toolglot (see the log)"
 _TOO_MUCH_WORK = "a pattern of record.redact took too much work"
@@ -68,8 +68,8 @@ _BINARY = ("protobuf", "octet-stream", "grpc")
 
 
 class Recorder:
-    """`count` is called in the recorder's own thread with the outcome of each recording. `shares` is the number of
-    processes that record to the folder."""
+    """Writes recordings in a thread. `count` is called in the recorder's own thread with the outcome of each recording.
+    `shares` is the number of processes that record to the folder."""
 
     def __init__(
         self, config: RecordConfig, count: Callable[[RecordingOutcome], None] = lambda outcome: None, shares: int = 1
@@ -81,7 +81,7 @@ class Recorder:
             LinearPattern(text, partial(self._give_up, text)).find for text in config.redact
         )
         self.given_up = 0
-        """How often a pattern exceeded its budget."""
+        """Number of times that a pattern exceeded its budget."""
         self._hard: set[str] = set()
         self.count = count
         self.waiting_limit = MAX_PENDING
@@ -101,7 +101,7 @@ class Recorder:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is pending, within some seconds."""
+        """Write the pending data, within some seconds."""
         self._closing.set()
         self._queue.put(None)
         self._thread.join(CLOSE_TIMEOUT)
@@ -119,7 +119,7 @@ class Recorder:
         return RecordingWriter(self, request_id, name, secrets)
 
     def enqueue(self, size: int, work: Callable[..., object], *args: Any) -> bool:
-        """Run this in the recorder's thread; False if too much is pending."""
+        """Run this in the recorder's thread. Returns False if too much is pending."""
         if self._handed - self._done > self.waiting_limit:
             return False
         self.enqueue_always(size, work, *args)
@@ -140,8 +140,9 @@ class Recorder:
             log.warning("a pattern of record.redact takes too much work, so recordings are cut: %s", pattern)
 
     def _run(self) -> None:
-        """Process the queue, write, and sleep for a moment: waking up for every piece of every stream would cost the
-        producers more than all of the work."""
+        """Process the queue, write, and sleep for a moment. Waking up for every piece of every stream would cost the
+        producers more than the work itself.
+        """
         while (item := self._queue.get()) is not None:
             size, work, args = item
             self._run_safely(work, *args)
@@ -185,7 +186,7 @@ class RecordingWriter:
         self.hide(secrets)
 
     def begin(self, head: RecordingHead, request: RecordedClientRequest, body: bytes, content_type: str = "") -> None:
-        """Record what arrived. Without it there is no recording."""
+        """Record the arrived request. Without it, there is no recording."""
         self._hand_over(len(body), self._begin, head, request, body, _is_binary(content_type))
 
     def line(self, line: RecordingLine, body: bytes = b"", content_type: str = "") -> None:
@@ -193,15 +194,15 @@ class RecordingWriter:
         self._hand_over(len(body), self._line, line, body, _is_binary(content_type))
 
     def deferred_line(self, line: RecordingLine, size: int, make: Callable[[], bytes]) -> None:
-        """Same, for a body of about this size that does not exist yet: the recorder's thread makes it."""
+        """Record a line with a body of about this size, which the recorder's thread creates."""
         self._hand_over(size, self._deferred_line, line, make)
 
     def piece(self, stream: int, at: float, data: bytes, content_type: str = "") -> None:
-        """Record a part of a body: of the client's (0), or of the upstream's answer to this attempt."""
+        """Record a part of a body: the client's (0), or the upstream's answer to this attempt."""
         self._hand_over(len(data), self._piece, stream, at, data, _is_binary(content_type))
 
     def over(self, stream: int, at: float) -> None:
-        """A body has ended."""
+        """Record the end of a body."""
         self._hand_over(0, self._flush, stream, at)
 
     def hide(self, secrets: Iterable[str]) -> None:
@@ -263,7 +264,7 @@ class RecordingWriter:
         self._line(line, make(), False)
 
     def _cut_if(self, given_up: int) -> None:
-        """A text that was redacted completely is not worth the room, nor the rest the work."""
+        """Cut the recording if its text was redacted completely: the rest is not worth the space and work."""
         if self._recorder.given_up > given_up:
             self._cut = self._cut or _TOO_MUCH_WORK
 
@@ -303,7 +304,7 @@ class RecordingWriter:
             self.write_out()
 
     def write_out(self, *, last: bool = False) -> None:
-        """Write what is ready. The last line is written even if there is no room."""
+        """Write the ready data. The last line is written even if there is no room."""
         data, folder = join_bytes(*self._unwritten), self._recorder.folder
         self._unwritten, self._waiting = [], 0
         if self._lost or not data:
@@ -320,7 +321,7 @@ class RecordingWriter:
             self._lose(error.strerror or str(error))
 
     def _lose(self, why: str) -> None:
-        """Nothing more can be written. The file cannot report this, but the log can."""
+        """Stop writing. The file cannot report this, but the log can."""
         self._lost = True
         what = "is incomplete" if self._begun else "was not written"
         log.warning("request %s: its recording in %s %s: %s", self._request_id, self._recorder.folder.path, what, why)
@@ -370,8 +371,9 @@ _NEVER_SECRET = frozenset(
     {"text", "base64", "client", "dialect", "method", "time", "toolglot", "what", "failure"}
     | {"text_format", "bad_calls", "exact", "warp_history"}
 )
-"""Members that are redacted elsewhere, or that hold one of this program's own words: a recording is unreadable without
-them, whatever a pattern matches."""
+"""Members that are redacted elsewhere, or that hold one of this program's own words. They are kept even if a pattern
+matches, because a recording is unreadable without them.
+"""
 _REDACTIONS: dict[str, Callable[[Redactor, Any], Any]] = {
     "headers": Redactor.headers,
     "url": Redactor.url,

@@ -32,7 +32,7 @@ class _PendingQuestion(Struct, eq=False):
 
 
 class QuestionBroadcast:
-    """Times are seconds of one monotonic clock."""
+    """Sends a question to all workers and collects their answers. Times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self._rounds: dict[int, _PendingQuestion] = {}
@@ -66,13 +66,13 @@ class QuestionBroadcast:
         self._finish_if_complete(answer.number, children)
 
     def on_exit(self, child: WorkerProcess, children: Iterable[WorkerProcess]) -> None:
-        """A worker has ended, and is no longer among the children."""
+        """Handle the end of a worker, which is no longer among the children."""
         if child.counted is not None:
             self._departed.add(_snapshots.decode(child.counted))
         self.on_silence(child, children)
 
     def on_silence(self, child: WorkerProcess, children: Iterable[WorkerProcess]) -> None:
-        """A worker will send nothing more."""
+        """Handle a worker that will send nothing more."""
         for number, known in list(self._rounds.items()):
             known.missing.discard(child.pid)
             if known.asker is child:

@@ -56,7 +56,7 @@ class Pong(Struct, frozen=True, tag=True):
 
 
 class AskOthers(Struct, frozen=True, tag=True):
-    """`body` is for the others to read; that of `metrics` is the asking worker's own snapshot."""
+    """A question for the other workers. They read `body`; for `metrics`, it is the snapshot of the worker that asks."""
 
     number: int
     subject: QuestionSubject

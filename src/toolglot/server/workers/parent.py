@@ -1,4 +1,4 @@
-"""Everything that is common to all workers is done here once, before they start; then their supervisor takes over."""
+"""Do the work that all workers share once, before they start. Then the supervisor takes over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger("toolglot.server")
 
 
 class WorkerPlan(Struct, frozen=True):
-    """Settings that new workers are started with."""
+    """Settings for new workers."""
 
     start: StartedGateway
     local: Discovery | None
@@ -85,8 +85,9 @@ class WorkerParent:
         supervisor.run()
 
     async def _dry_run(self) -> WorkerPlan:
-        """Do what each worker will do, except discovery: problems are reported before there are workers, and all of
-        them find the same local servers."""
+        """Do the startup of a worker once, without discovery, so that problems are reported before there are workers,
+        and all workers use the same local servers.
+        """
         config, _, _ = load_options(self._options, self._environ)
         local = await probe_local(self._environ, own_port=self._port) if config.discover else None
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
@@ -104,11 +105,11 @@ class WorkerParent:
             plan = asyncio.run(self._dry_run())
             _refuse_unshareable(plan.start.gateway.config, self._options.shares)
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the workers stay as they are:\n%s", error)
+            log.error("the configuration is invalid; no worker is replaced:\n%s", error)
             return False
         except Exception:
             # No error may end the workers that serve.
-            log.exception("the configuration could not be loaded, and the workers stay as they are")
+            log.exception("the configuration could not be loaded; no worker is replaced")
             return False
         for field in ("host", "port", "workers"):
             if getattr(before.server, field) != getattr(plan.start.gateway.config.server, field):
@@ -122,7 +123,7 @@ class WorkerParent:
         try:
             server.run(self._options, self._environ, log_format=self._log_format, quiet=self._quiet, slot=slot)
         except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong:\n%s", error)
+            log.error("the configuration is invalid:\n%s", error)
             return WRONG_STATUS
         return 0
 

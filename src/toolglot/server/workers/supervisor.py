@@ -66,7 +66,7 @@ _INITIAL_HANDLERS = {signal.SIGINT: signal.SIG_IGN, signal.SIGUSR2: signal.SIG_I
 
 
 class _SupervisedSlot:
-    """A worker's slot. `before` keeps serving while its successor, `child`, becomes ready."""
+    """A worker's slot. `before` continues to serve until its successor, `child`, is ready."""
 
     def __init__(self, number: int, listener: socket.socket) -> None:
         self.number = number
@@ -81,8 +81,8 @@ class WorkerSupervisor:
     """
     Args:
         listeners: the sockets, one for each worker.
-        work: what a worker does, in its own process, with its socket and its line; the exit status.
-        prepare: called before workers are replaced; False leaves them as they are.
+        work: runs a worker in its own process, with its socket and its line; returns the exit status.
+        prepare: called before workers are replaced; if it returns False, they are not replaced.
         on_ready: called once, when all workers serve.
         manager: notified when the workers reload or stop.
         drain: seconds that a worker's running requests have, unless it says otherwise.
@@ -379,7 +379,7 @@ class WorkerSupervisor:
             self._start(slot)
 
     def _on_replaced(self, slot: _SupervisedSlot) -> None:
-        """The former worker accepts no more connections."""
+        """Handle a former worker that accepts no more connections."""
         slot.before = None
         if slot.child is not None and slot.child.stage == "serving" and self._replacing is slot:
             self._replace_next()
@@ -408,7 +408,7 @@ class WorkerSupervisor:
             )
 
     def _on_unexpected_exit(self, slot: _SupervisedSlot, how: str, began: float, *, final: bool = False) -> None:
-        """A worker that started at this time has ended unexpectedly."""
+        """Handle the unexpected end of a worker that started at this time."""
         slot.child, slot.before = slot.before, None
         if slot.child is not None:
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""A worker as seen by its parent: a process, and the parent's end of the socket to it. Nothing here ever blocks."""
+"""The parent's view of a worker: a process, and the parent's end of the socket to it. Nothing here blocks."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class WorkerProcess:
         self.pinged_at: float | None = None
         """Time since which an answer is pending."""
         self.hears = False
-        """It answers questions."""
+        """Whether it answers questions."""
         self.is_open = True
-        """More may come from it."""
+        """Whether more messages may arrive from it."""
         self._received = bytearray()
         self._unsent = bytearray()
 
@@ -47,7 +47,7 @@ class WorkerProcess:
         self.send()
 
     def send(self) -> None:
-        """Write as much as the socket takes. What a dead worker does not take is dropped."""
+        """Write as much as the socket accepts. Messages to a dead worker are dropped."""
         try:
             while self._unsent:
                 del self._unsent[: self.line.send(self._unsent)]

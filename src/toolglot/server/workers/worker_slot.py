@@ -64,8 +64,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerSlot:
-    """One worker's slot: `listener` accepts its connections, `local` is what was discovered before it started. From
-    `open` to `close` it also gives access to the other workers."""
+    """One worker's slot: `listener` accepts its connections, `local` has the results of discovery before it started.
+    From `open` to `close` it also gives access to the other workers.
+    """
 
     _service: Service
     _writer: asyncio.StreamWriter

@@ -34,7 +34,9 @@ _TAG_NAME: Final = re.compile(r"[\w.\-/]+")
 
 
 def write_calls(prompt: Prompt, turn: Sequence[ToolCall], first_index: int) -> tuple[str, list[str]]:
-    """Write an answer's calls as the model would have written them. Also returns what its format cannot express."""
+    """Write an answer's calls as the model would have written them. Also returns notes on content that the format
+    cannot express.
+    """
     if not turn:
         return "", []
     calls = prompt.calls
@@ -89,7 +91,7 @@ def _write_result(results: Results, ids: IdForm, result: Result, number: int, sa
 
 
 def _short_id(name: str, call_id: str, index: int) -> str:
-    """Return the id itself if it has the right shape; else one derived from the call, always the same."""
+    """Return the id itself if it has the right shape; otherwise one derived from the call, always the same."""
     if len(call_id) == _SHORT_ID and call_id.isascii() and call_id.isalnum():
         return call_id
     seed = call_id or f"{name}:{index}"
@@ -137,7 +139,7 @@ def _write_arguments(prompt: Prompt, call: ToolCall, notes: list[str]) -> str:
 
 
 def _find_misreads(prompt: Prompt, call: ToolCall, member: Member) -> Iterator[str]:
-    """Yield what a reader of the text would take for something else."""
+    """Yield the parts of the text that a reader would misread."""
     calls = prompt.calls
     key, _, value = member
     if calls.body == "tagged":

@@ -4,11 +4,11 @@ Every mark is broken by a middle dot after its first character: `<tool_call>` be
 becomes `[·TOOL_CALLS]`. The dot is visible to the model and to people, occurs in no mark of any format, and is one
 character, the same for all marks. It is not an entity, because a format's values are not XML: nothing would turn it
 back. It is not a blank or a backslash, because lenient readers take `< tool_call>` and `<\\tool_call>` for the tag. And
-it is not a zero-width character, because what looks like a mark would still look like one.
+it is not a zero-width character, because the text would still look like a mark.
 
 Because text is only inserted, and at every place where a mark begins, no mark is left afterwards, not even one that
-overlaps another. What looks broken already gets one more dot, so that only our own dots are removed again: a model that
-copies such a text into its answer means the text, and `EscapeRules` remembers what has to be restored there.
+overlaps another. A mark that is already broken gets one more dot, so that only our own dots are removed again: a model
+that copies such a text into its answer means the original text, and `EscapeRules` records the marks to restore there.
 
 A mark that is an ordinary word (`Observation:`) counts only at the beginning of a line, because people use the word,
 too.
@@ -39,7 +39,7 @@ _SPACE = " \t\r\n"
 
 
 def find_misreads(format_name: str, tool: str, key: str, value: Any, written: str) -> Iterator[str]:
-    """Yield why a parameter, as written, would be read as something else."""
+    """Yield the reasons why a written parameter would be misread."""
     text_format = find_format(format_name)
     call = next((call for call in text_format.calls if call.body == "tagged"), None)
     if call is None or call.parameter is None:
@@ -61,7 +61,7 @@ def find_misreads(format_name: str, tool: str, key: str, value: Any, written: st
 def _early_end(
     call: CallSyntax, parameter: Parameter, tool: str, key: str, written: str, start: int, followers: MarkSet
 ) -> str:
-    """Return what in the value ends it; empty if only its closing tag does."""
+    """Return the text in the value that would end it early; empty if there is none."""
     wrapped = "]]>" if parameter.cdata and written.startswith(CDATA, start) else ""
     closers = tuple(wrapped + closer.replace("{key}", key) for closer in parameter.closers)
     call_ends = tuple(closer.replace("{name}", tool) for closer in call.closers)
@@ -113,7 +113,7 @@ _SPACING: dict[Spacing, Callable[[str], list[str]]] = {
 }
 
 NAME_QUOTES: Final = "\"'“”"
-"""Quotes around a name in JSON, or in what lenient readers take for JSON."""
+"""Quotes around a name in JSON, or in text that lenient readers accept as JSON."""
 
 
 _ESCAPED_NAME: Final = r"[\w.\-/:]{0,128}\\u00(?i:2[d-f]|3[0-9a]|[46][1-9a-f]|[57][0-9a]|5f)"
@@ -132,8 +132,9 @@ def break_marks(
     again: bool = False,
     inside: bool = False,
 ) -> str:
-    """Break every mark in the text; `escapes` records which. `again`: marks that are already broken in it were broken
-    by us. `inside`: it will be inside another text, so nothing begins with it."""
+    """Break every mark in the text; `escapes` records them. `again`: toolglot has already broken the broken marks in
+    the text. `inside`: it will be inside another text, so nothing begins with it.
+    """
     dots: list[tuple[int, int]] = []
     names = tuple(tool_names) if needs_names(find_format(prompt.name)) else ()
     for pattern in _patterns(prompt, names, inside):
@@ -165,7 +166,7 @@ def _break_matches(
 
 
 def needs_names(text_format: Format) -> bool:
-    """Tell whether there are calls that only the name of a declared tool identifies."""
+    """Return whether there are calls that only the name of a declared tool identifies."""
     return any(call.weak for call in text_format.calls)
 
 
@@ -203,7 +204,7 @@ def _literal_shape(mark: str) -> MarkShape:
 
 
 def is_word(mark: str) -> bool:
-    """Tell whether a mark is an ordinary word: it counts only at the beginning of a line."""
+    """Return whether a mark is an ordinary word: it counts only at the beginning of a line."""
     return mark[0].isalnum() or mark[0] == "#"
 
 
@@ -241,7 +242,7 @@ def _word_shapes(call: CallSyntax) -> Iterable[MarkShape]:
 
 
 def _weak_shapes(call: CallSyntax, tool_names: Sequence[str]) -> Iterable[MarkShape]:
-    """Yield how the name of a declared tool is placed in a call that nothing else identifies."""
+    """Yield the places of a declared tool's name in a call that nothing else identifies."""
     if not tool_names:
         return
     names = f"(?:{'|'.join(map(re.escape, tool_names))})"
@@ -257,7 +258,8 @@ def _weak_shapes(call: CallSyntax, tool_names: Sequence[str]) -> Iterable[MarkSh
 
 
 def _start_shapes(text_format: Format, tool_names: Sequence[str]) -> list[MarkShape]:
-    """If an answer may begin with a header without an opener, a tool's name alone on its first line is one."""
+    """Return the marks at the start of an answer. If a header needs no opener there, a tool's name alone on the first
+    line is one."""
     if text_format.messages is None or "" not in text_format.messages.at_start:
         return []
     return [(name[0], rf"{re.escape(name[1:])}\s") for name in tool_names if name]

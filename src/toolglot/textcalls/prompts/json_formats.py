@@ -24,7 +24,7 @@ _TOOL_TAGS = ("<tools>", "</tools>")
 
 
 def _tagged_result(tag: str, attribute: str = "") -> Results:
-    """A result between two tags, each on its own line."""
+    """Return a result between two tags, each on its own line."""
     return Results(
         result=f"<{tag}{attribute}>\n$text\n</{tag}>",
         marks=(f"<{tag}>", f"<{tag} ", f"</{tag}>"),
@@ -32,7 +32,7 @@ def _tagged_result(tag: str, attribute: str = "") -> Results:
 
 
 def _array(before: str, after: str = "", item: str = _ENVELOPE, between: str = ", ") -> Calls:
-    """All calls of an answer in one array."""
+    """Return all calls of an answer in one array."""
     return Calls(before=f"{before}[", call=item, between=between, after=f"]{after}")
 
 

@@ -47,7 +47,7 @@ ListingStyle = Literal[
 
 
 class ToolListing(Struct, frozen=True, kw_only=True):
-    """How to list tools: a style of `tool_lists.py` between two marks."""
+    """The form of the tool list: a style of `tool_lists.py` between two marks."""
 
     style: ListingStyle
     before: str = ""
@@ -55,7 +55,7 @@ class ToolListing(Struct, frozen=True, kw_only=True):
 
 
 class Calls(Struct, frozen=True, kw_only=True):
-    """How to write an answer's calls.
+    """The form of an answer's calls.
 
     `call` may use `$name`, `$json_name` (quoted), `$arguments`, `$id`, `$json_id`, `$index` (over the conversation) and
     `$number` (in this answer, from 1); `parameter` may use `$key`, `$value`, `$type` and `$string` (true, false).
@@ -81,7 +81,7 @@ class Calls(Struct, frozen=True, kw_only=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """How to write results: `$name`, `$json_name`, `$id`, `$json_id`, `$index`, `$number`, `$text`, `$json_text`.
+    """The form of results: `$name`, `$json_name`, `$id`, `$json_id`, `$index`, `$number`, `$text`, `$json_text`.
     Without an `error` template an error is a result whose text begins with `Error: `. `marks` are the pieces of the
     markup that a text must not forge."""
 
@@ -94,9 +94,10 @@ class Results(Struct, frozen=True, kw_only=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """How to write a format. `several`: an answer may have more than one call. `stops` are texts after which nothing
-    wanted follows. `tokens` are the special tokens of the models that use the format. `any_case`: the marks are read
-    case-insensitively."""
+    """The prompt forms of a format. `several`: an answer may have more than one call. `stops` are texts that end the
+    useful part of an answer. `tokens` are the special tokens of the models that use the format. `any_case`: the marks
+    are read case-insensitively.
+    """
 
     name: str
     tools: ToolListing

@@ -1,4 +1,4 @@
-"""Write everything that a model without native tool calls must know about tools, as text.
+"""Write tools, calls and results as text for a model without native tool calls.
 
 All functions are pure and give the same text for the same values, because prompt caches depend on that. Each call,
 result and tool is written independently, so that a longer conversation only appends to the text of the shorter one.
@@ -67,11 +67,9 @@ def tool_instructions(
     parallel: bool | None = None,
     escapes: Escapes | None = None,
 ) -> str:
-    """Return the text to add to the system prompt: the tools, how to call them, what results look like, and what is
-    wanted.
-
-    What changes between requests (the choice) comes last, so that the text before it stays the same. Empty without
-    tools. Tool descriptions are untrusted, so their texts are escaped (`escape_marks`).
+    """Return the text to add to the system prompt: the tools, the syntax of calls and results, and the tool choice. The
+    choice, which changes between requests, comes last, so that the text before it stays the same. Empty without tools.
+    Tool descriptions are untrusted, so their texts are escaped (`escape_marks`).
     """
     if not tools:
         return ""
@@ -122,7 +120,7 @@ def _allows_several(prompt: Prompt, parallel: bool | None) -> bool:
 
 
 def _several_example(prompt: Prompt, name: str, parallel: bool | None) -> tuple[str, ...]:
-    """Return an example of two calls in one answer, which in many formats is not just one after the other."""
+    """Return an example of two calls in one answer, which in many formats are not simply concatenated."""
     if not _allows_several(prompt, parallel):
         return ()
     before, after = prompt.calls.before.strip(), prompt.calls.after.strip()
@@ -159,19 +157,19 @@ def calls_text(format_name: str, calls: Sequence[ToolCall], first_index: int = 0
 
 
 def write_calls_with_notes(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> tuple[str, list[str]]:
-    """Same, with a note for everything that the format cannot express or that may be misread."""
+    """Write calls, and add a note for everything that the format cannot express or that may be misread."""
     return write_calls(find_prompt(format_name), calls, first_index)
 
 
 def unwritable_reason(format_name: str, call: ToolCall, tools: Sequence[Tool] = ()) -> str:
-    """Return why a call cannot be written in the format without being read as a different one; empty if it can."""
+    """Return the reason why a call in this format would be read as a different one; empty if it would not."""
     return find_unwritable(find_prompt(format_name), call, {tool.name: tool.parameters for tool in tools})
 
 
 def results_text(
     format_name: str, results: Sequence[Result], tools: Sequence[Tool] = (), escapes: Escapes | None = None
 ) -> str:
-    """Write the results of one turn so that the model can tell them apart. Texts, names and ids are escaped."""
+    """Write the results of one turn so that the model can distinguish them. Texts, names and ids are escaped."""
     prompt = find_prompt(format_name)
     names = tuple(tool.name for tool in tools)
 
@@ -188,7 +186,7 @@ def escape_marks(
     result.
 
     A text without marks is returned unchanged. `escaping.py` explains how and why. Pass the `tools`: in some formats
-    their names make a call. `escapes` records what was broken, so that it can be restored in an answer. `again`: the
+    their names make a call. `escapes` records the broken marks, so that they can be restored in an answer. `again`: the
     text consists of escaped ones, and only marks that arose between them are broken.
     """
     return break_marks(find_prompt(format_name), text, tuple(tool.name for tool in tools), escapes, again=again)
@@ -204,8 +202,9 @@ def stop_strings(format_name: str) -> tuple[str, ...]:
 
 
 def result_marks(format_name: str, tool_names: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return how results begin: a model that writes one after its own call has invented it. What is not a sure sign (a
-    bracket) counts only with a tool's name after it. `auto` knows no results."""
+    """Return the beginnings of results: a model that writes one after its own call has invented it. An ambiguous sign
+    (a bracket) counts only with a tool's name after it. `auto` has no results.
+    """
     prompt = PROMPTS.get(find_format(format_name).name)
     if prompt is None:
         return ()

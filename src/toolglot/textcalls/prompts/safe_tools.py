@@ -2,7 +2,7 @@
 untrusted.
 
 Every string of a tool is escaped separately, before it is written: names, keys and the words of an enum have no marks,
-so they remain what a model has to write. One that has a mark is shown with the dot, and the dot is removed from the
+so they stay as the model has to write them. One that has a mark is shown with the dot, and the dot is removed from the
 arguments that the model writes with it.
 """
 
@@ -26,8 +26,9 @@ HAS_MARKS = "a mark of the format in its arguments would end it"
 
 
 def find_unwritable(prompt: Prompt, call: ToolCall, tools: Mapping[str, Any]) -> str:
-    """Return why the call cannot be written; empty if it can, though perhaps not to the last space. `tools` may be
-    called."""
+    """Return the reason why the call cannot be written; empty if it can, possibly with different white space. `tools`
+    may be called.
+    """
     tools = {call.name: None, **tools}
     text, notes = write_calls(prompt, (call,), 0)
     if not notes and not _has_marks(prompt, call, tuple(tools)):
@@ -41,7 +42,7 @@ def find_unwritable(prompt: Prompt, call: ToolCall, tools: Mapping[str, Any]) ->
 
 
 def _has_marks(prompt: Prompt, call: ToolCall, names: tuple[str, ...]) -> bool:
-    """Tell whether something in the arguments, as written, contains a mark of the format."""
+    """Return whether the written arguments contain a mark of the format."""
     found = None if prompt.calls.body == "json" else object_members(call.arguments)
     texts = [call.arguments] if found is None else [*strings_in([[key, value] for key, _, value in found])]
     return any(break_marks(prompt, text, names) != text for text in texts)
@@ -82,7 +83,7 @@ def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = 
         return broken if told in (broken, flat) else told
 
     def member(key: str, value: Any) -> tuple[str, Any]:
-        """A tool's name is broken where a call would have it, in an example or a default value."""
+        """Break a tool's name where it would look like a call, in an example or a default value."""
         if key not in keys or not isinstance(value, str) or value.strip() not in names:
             return safe(key), value
         if escapes is not None:

@@ -1,4 +1,4 @@
-"""The styles in which a model is given a list of tools. All contain the name, the description and the parameters."""
+"""The styles of tool lists in prompts. All contain the name, the description and the parameters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _flat_array(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> st
 
 
 def _wrapped_json(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> str:
-    """One element per tool, named after the list: `<functions>` contains `<function>`, `<tools>` contains `<tool>`."""
+    """Write one element per tool, named after the list: `<functions>` contains `<function>`, `<tools>` contains
+    `<tool>`."""
     tag = listing.before.strip().strip("<>").removesuffix("s")
     return _between(listing, (f"<{tag}>{json_text(_flat_definition(tool))}</{tag}>" for tool in tools))
 
@@ -133,7 +134,7 @@ def _typescript(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> st
 
 
 def _has_definitions(schema: Any) -> bool:
-    """Tell whether the schema has definitions that its parts refer to, which types alone do not express."""
+    """Return whether the schema has definitions that its parts refer to, which types alone do not express."""
     return isinstance(schema, Mapping) and any(key in schema for key in ("$defs", "definitions", "$ref", "allOf"))
 
 
@@ -198,7 +199,7 @@ def _codeblock(tool: Tool) -> str:
 
 
 def _braces(tools: Sequence[Tool], listing: ToolListing, calls: Calls) -> str:
-    """One declaration per tool, each between the marks of the listing."""
+    """Write one declaration per tool, each between the marks of the listing."""
     return "".join(
         f"{listing.before}declaration:{tool.name}"
         f"{braces_value({'description': tool.description or '', 'parameters': _parameters(tool)}, calls.quote)}"

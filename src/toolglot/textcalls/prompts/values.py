@@ -12,7 +12,7 @@ Member: TypeAlias = tuple[str, str, Any]
 
 
 class NumberText(str):
-    """A number, as it was written."""
+    """A number in its original spelling."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -157,7 +157,7 @@ def xml_elements(value: Any, prefix: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """Return JSON again, numbers with their original digits."""
+    """Convert a value back to JSON. Numbers keep their original digits."""
     match value:
         case NumberText():
             return str(value)

@@ -1,4 +1,4 @@
-"""Repair broken JSON: the value that was meant, or an error; never a guess.
+"""Repair broken JSON: return the intended value or an error, never a guess.
 
 The steps: strict JSON; JSON inside a JSON string; a tolerant reader that ignores fences or prose around the object. A
 repair with only one possible reading is accepted. Repairs that allow another reading are accepted only if the value
@@ -32,13 +32,14 @@ _MAX_ENCODINGS = 3
 
 
 def repair_arguments(text: str, schema: Any = None) -> Any:
-    """Return the arguments, an object, that `text` was meant to be. `schema` is the tool's JSON Schema. Raises
-    `RepairError` if that is ambiguous."""
+    """Return the arguments object that `text` represents. `schema` is the tool's JSON Schema. Raises `RepairError` if
+    the text is ambiguous.
+    """
     return repair_with_report(text, schema)[0]
 
 
 def repair_with_report(text: str, schema: Any = None, work: WorkBudget | None = None) -> tuple[Any, str]:
-    """Return the arguments and what was repaired, as a short phrase; empty for valid JSON. `work`: the remaining budget
+    """Return the arguments and a short description of the repair; empty for valid JSON. `work`: the remaining budget
     of the answer that contains the text."""
     value, damages = _repair(text, "{", schema, work)
     if not isinstance(value, dict):
@@ -51,12 +52,12 @@ def repair_with_report(text: str, schema: Any = None, work: WorkBudget | None = 
 
 
 def repair_document(text: str, work: WorkBudget | None = None) -> Any:
-    """Return the object or array that `text` was meant to be. Raises `RepairError` if that is ambiguous."""
+    """Return the object or array that `text` represents. Raises `RepairError` if the text is ambiguous."""
     return repair_document_with_report(text, work)[0]
 
 
 def repair_document_with_report(text: str, work: WorkBudget | None = None) -> tuple[Any, str]:
-    """Return the object or array and what was repaired, as a short phrase; empty for valid JSON."""
+    """Return the object or array and a short description of the repair; empty for valid JSON."""
     value, damages = _repair(text, "{[", None, work)
     if not isinstance(value, (dict, list)):
         raise RepairError("the text is not a JSON object or array")

@@ -1,4 +1,4 @@
-"""Decide by what follows a quote whether a string can end there."""
+"""Decide from the text after a quote whether a string can end there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ State = Literal["member", "value", "after"]
 
 
 class QuoteKind(Struct, frozen=True):
-    """A kind of quotation mark: what may end a string that it opens, and the name of the damage. `scan` finds the next
+    """A kind of quotation mark: the possible ends of its strings, and the name of the damage. `scan` finds the next
     such mark, or everything from an escape up to it."""
 
     scan: re.Pattern[str]
@@ -65,7 +65,7 @@ class OpenContainer:
         self.style = ""
 
     def knows(self, key: str) -> bool:
-        """Tell whether the schema has such a property, or does not list its properties."""
+        """Return whether the schema has such a property, or does not list its properties."""
         known = known_keys(self.schema) if self.schema is not None else None
         return known is None or key in known
 
@@ -80,22 +80,22 @@ class Lookahead:
         return match.end() if match else at
 
     def opens(self, at: int) -> bool:
-        """Tell whether the quote at `at` may be inside a string: what follows cannot follow an end."""
+        """Return whether the quote at `at` may be inside a string: the text after it cannot follow an end."""
         return _BEHIND_END.match(self.text, at + 1) is None
 
     def in_word(self, at: int) -> bool:
-        """Tell whether the mark at `at` is an apostrophe inside a word."""
+        """Return whether the mark at `at` is an apostrophe inside a word."""
         around = self.text[at - 1 : at] + self.text[at + 1 : at + 2]
         return self.text[at] in "'\u2019\u2018" and len(around) == 2 and all(_WORD.match(side) for side in around)
 
     def brackets(self, start: int, end: int) -> int:
-        """Return how many more brackets open than close there."""
+        """Return the number of opening brackets minus closing brackets there."""
         count = self.text.count
         opened = count("{", start, end) + count("[", start, end)
         return opened - count("}", start, end) - count("]", start, end)
 
     def key(self, frame: OpenContainer, at: int, *, damaged: bool) -> bool:
-        """Tell whether there is a key and its colon at `at`. In a damaged string, only a key that is written like the
+        """Return whether there is a key and its colon at `at`. In a damaged string, only a key that is written like the
         one before it counts, and only one that the schema has, if it lists any."""
         character = self.text[at : at + 1]
         kind = QUOTES.get(character)
@@ -113,13 +113,13 @@ class Lookahead:
         return (character in QUOTES) == (frame.style != "")
 
     def member(self, frame: OpenContainer, at: int, *, damaged: bool = False) -> bool:
-        """Tell whether the next member of the container begins at `at`."""
+        """Return whether the next member of the container begins at `at`."""
         if isinstance(frame.value, dict):
             return self.key(frame, at, damaged=damaged)
         return _VALUE.match(self.text, at) is not None
 
     def closes(self, frame: OpenContainer, quote: int, *, damaged: bool) -> bool:
-        """Tell whether a string of the container `frame` can end with this quote."""
+        """Return whether a string of the container `frame` can end with this quote."""
         at = self.skip(quote + 1)
         if at >= len(self.text):
             return not damaged
@@ -131,8 +131,8 @@ class Lookahead:
         return not damaged and at > quote + 1 and (character in QUOTES or character in "{[")
 
     def _goes_on(self, at: int, *, damaged: bool) -> bool:
-        """Tell whether the commas and brackets from `at` on match what is open, and the document continues after
-        them."""
+        """Return whether the commas and brackets from `at` on match the open containers, and the document continues
+        after them."""
         depth = len(self.stack)
         behind = at
         for _ in range(_MAX_LOOKAHEAD):
@@ -159,7 +159,7 @@ class Lookahead:
         return rest[:1] not in QUOTES or (rest.strip() == rest[:1] and len(self.text) <= at + 3)
 
     def key_inside(self, frame: OpenContainer, start: int, end: int) -> bool:
-        """Tell whether a string with inner quotes contains what looks like a member, outside of brackets."""
+        """Return whether a string with inner quotes seems to contain a member outside brackets."""
         depth = 0
         behind = start
         for match in _MEMBER_INSIDE.finditer(self.text, start, end):

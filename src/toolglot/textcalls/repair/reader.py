@@ -1,6 +1,6 @@
 """A tolerant reader of JSON objects and arrays: one pass, an explicit stack, no recursion.
 
-It accepts what has only one meaning and raises `RepairError` for everything else. `damages` names what it repaired.
+It accepts text with only one meaning and raises `RepairError` for everything else. `damages` lists the repairs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TolerantReader:
         self._value: Any = None
 
     def read(self, at: int) -> ReadResult:
-        """Return the object or array that begins at `at`, and where it ends."""
+        """Return the object or array that begins at `at`, and its end."""
         self._python = _PYTHON.match(self.text, at) is not None
         self._undoubled = has_undoubled_backslash(self.text, python=self._python)
         self._open(self.text[at], self._schema)
@@ -104,7 +104,7 @@ class TolerantReader:
         self.stack.append(OpenContainer({} if bracket == "{" else [], schema))
 
     def _add(self, value: Any) -> None:
-        """A value is complete: add it to the innermost container, or make it the result."""
+        """Add a complete value to the innermost container, or make it the result."""
         if not self.stack:
             self._value = value
             return
@@ -267,8 +267,9 @@ class TolerantReader:
         return end + 3
 
     def _string_end(self, quote: str, at: int) -> tuple[int, int]:
-        """Return where the string ends and where reading continues: at the first quote after which the document
-        continues."""
+        """Return the end of the string and the position to continue: at the first quote after which the document
+        continues.
+        """
         frame = self.stack[-1]
         kind = QUOTES[quote]
         inner = 0
@@ -310,7 +311,7 @@ class TolerantReader:
             raise RepairError(f"the string at character {at} may be several members")
 
     def _missing_quote(self, at: int) -> tuple[int, int]:
-        """The string runs to the end of the text: its last characters are the brackets that should follow it."""
+        """Handle a string that runs to the end of the text, whose last characters are the brackets after it."""
         start = at + 1
         end = len(self.text.rstrip())
         for frame in self.stack:
@@ -332,7 +333,7 @@ class TolerantReader:
         return end, behind
 
     def _is_doubtful(self, start: int, end: int) -> bool:
-        """Tell whether a string without an end quote may have ended before `end`, or continue after it."""
+        """Return whether a string without an end quote may have ended before `end`, or continue after it."""
         content = self.text[start:end]
         # An escaped quote at the end closes an inner one, or else is the end quote itself.
         if content.endswith('\\"') and content.count('\\"') % 2:

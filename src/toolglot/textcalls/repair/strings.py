@@ -15,7 +15,7 @@ _ESCAPE = re.compile(
 _SIMPLE = {r"\"": '"', "\\\\": "\\", r"\/": "/", r"\b": "\b", r"\f": "\f", r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 _SELDOM_MEANT = {r"\b", r"\f"}
 _OFTEN_MEANT = {escape: character for escape, character in _SIMPLE.items() if escape not in _SELDOM_MEANT}
-# JSON has no such escapes, and no other notation needs the backslash before the character: an apostrophe as JavaScript
+# JSON has no such escapes, and the character needs no backslash in other notations: an apostrophe as JavaScript
 # and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are backslashes
 # that should have been doubled.
 _DROPPED = {r"\'": "'", r"\_": "_", r"\`": "`"}
@@ -29,16 +29,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def has_undoubled_backslash(text: str, *, python: bool = False) -> bool:
-    """Tell whether some backslash of the text can only be one that should have been doubled."""
+    """Return whether some backslash of the text can only be one that should have been doubled."""
     match = (_PYTHON_ESCAPES if python else _KNOWN_ESCAPES).match(text)
     return match is not None and match.end() < len(text)
 
 
 def decode_string(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
-    r"""The string that `raw` means, and what had to be repaired in its escapes.
+    r"""Return the string that `raw` represents, and the repairs of its escapes.
 
-    `python`: the text is a Python literal, so that `\x41` is an escape. `undoubled`: the document has backslashes that
-    should have been doubled, so that `C:\new` is a path and no line break.
+    `python`: the text is a Python literal, so that `\x41` is an escape. `undoubled`: the document has undoubled
+    backslashes, so that `C: ew` is a path without a line break.
     """
     if "\\" not in raw:
         return raw, ""
@@ -82,7 +82,7 @@ def decode_string(raw: str, *, python: bool = False, undoubled: bool = False) ->
 
 
 def _find_paths(raw: str) -> list[tuple[int, int]]:
-    """Return where the string contains Windows paths whose backslashes should have been doubled."""
+    """Return the positions of Windows paths whose backslashes should have been doubled."""
     spans = []
     for match in _PATH.finditer(raw):
         path = match.group()

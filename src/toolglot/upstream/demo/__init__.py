@@ -10,7 +10,7 @@ It supports every dialect, so a request to it passes through the whole gateway. 
 3. Otherwise it calls the tools that the wish names or means, by comparing words of the wish with a tool's name,
    parameters and description. A wish for several things ("the weather in Paris and Oslo", "the weather and the time")
    makes several calls, unless `parallel_tool_calls` is false. `tool_choice` is obeyed. A tool that changes something
-   (write, delete, send …) is called only if the wish names what it does, or if it alone is required.
+   (write, delete, send …) is called only if the wish names its action, or if it is the only required tool.
 4. Arguments are made from the JSON Schema and conform to it. Values come from the wish if a parameter's name suggests
    one: a city, a file, a URL, a number, a quoted string. A shell gets harmless commands only; `echo` replaces any
    other.
@@ -27,7 +27,7 @@ The models `demo-text` and `demo-text-FORMAT` are the same agent without native 
 tools that the prompt describes, and write calls as text, in `hermes_json` or the format in the name (`models.py`,
 `text_model.py`, `prompt_tools.py`).
 
-`agent.py` decides and `transport.py` delivers. Between them are `turn.py` (what was said), `wish.py` (what it means),
-`tool_choice.py` (which tools), `hints.py` and `schema_sample.py` (which arguments), `reply_text.py` (the words) and
+`agent.py` decides and `transport.py` delivers. Between them are `turn.py` (the conversation), `wish.py` (its meaning),
+`tool_choice.py` (the tools), `hints.py` and `schema_sample.py` (the arguments), `reply_text.py` (the text) and
 `stream.py` (the pace).
 """

@@ -1,4 +1,4 @@
-"""The demo agent: a request in, its answer out, by rule and always the same. `__init__.py` lists the rules."""
+"""The demo agent: it answers a request by rule, always in the same way. `__init__.py` lists the rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def answer(request: Request) -> Response:
     return replace(response, usage=estimate_usage(request, response))
 
 
-# Which tools
+# Tools
 
 
 def _callable_tools(request: Request) -> list[Tool]:
@@ -65,8 +65,8 @@ def _choose_calls(request: Request, turn: DemoTurn, tools: list[Tool]) -> list[T
     if not picks and (demanded or not begun) and (tool := _fallback_tool(turn, tools, demanded)):
         picks = [Pick(tool, parse_clause(turn.wish))]
     if demanded and choice and len(choice.names) == 1:
-        # A single tool forced by `tool_choice` shapes the answer: it is called again only for a second thing of the
-        # same kind.
+        # A single tool forced by `tool_choice` shapes the answer: it is called again only for a second item of the same
+        # kind.
         picks = [pick for at, pick in enumerate(picks) if at == 0 or pick.clause.is_value]
     calls = _without_duplicates(_make_calls(picks, turn))
     calls = calls[:1] if request.parallel_tool_calls is False else calls
@@ -96,7 +96,7 @@ def _without_duplicates(calls: Sequence[ToolCall]) -> list[ToolCall]:
     return list({(call.namespace, call.name, call.arguments): call for call in calls}.values())
 
 
-# Which arguments
+# Arguments
 
 
 def _make_calls(picks: Sequence[Pick], turn: DemoTurn) -> list[ToolCall]:
@@ -131,7 +131,7 @@ def _make_free_text(tool: Tool, hints: Hints) -> str:
 
 
 def _is_script(tool: Tool) -> bool:
-    """Codex's `exec` takes JavaScript in which its other tools are functions."""
+    """Whether the tool is Codex's `exec`, which takes JavaScript in which its other tools are functions."""
     return "javascript" in (tool.description or "").lower() and bool(words_of(tool.name) & SHELLS)
 
 
@@ -140,7 +140,7 @@ def _javascript(commands: Sequence[str]) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-# Which words
+# Text
 
 
 def _reply_text(request: Request, turn: DemoTurn, tools: Sequence[Tool]) -> str:

@@ -49,7 +49,7 @@ GREETING = "hello from the demo upstream"
 
 
 def value_kind(name: str) -> str | None:
-    """Return the kind of value that a parameter of this name wants."""
+    """Return the kind of value that a parameter of this name expects."""
     words = words_of(name)
     raw = {name.lower(), *name.lower().split("_")}
     return next((kind for kind, known in KINDS if known & (words | raw)), None)
@@ -98,11 +98,11 @@ class Hints(Struct, frozen=True, kw_only=True):
         return FALLBACKS.get(kind or "", f"demo {name}".strip())
 
     def mentions(self, value: str) -> bool:
-        """Tell whether the wish contains this word."""
+        """Return whether the wish contains this word."""
         return bool(value) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self.wish.text, re.IGNORECASE) is not None
 
     def number(self, place: int) -> float | None:
-        """Return the number for the `place`th parameter that wants one."""
+        """Return the number for the `place`th parameter that expects one."""
         numbers: Sequence[float] = self.clause.numbers or self.wish.numbers
         return numbers[place] if place < len(numbers) else None
 
@@ -116,7 +116,7 @@ def join_folder(folder: str | None, path: str) -> str:
 
 
 def shell_command(asked: Clause, folder: str | None) -> str:
-    """Return a harmless command that does what the clause asks for, or says that it was asked."""
+    """Return a harmless command that fits the clause, or an `echo` that repeats it."""
     for quoted in asked.quoted:
         name, _, rest = quoted.partition(" ")
         if name in BARE_COMMANDS and not rest:

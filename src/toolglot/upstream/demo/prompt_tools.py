@@ -1,6 +1,5 @@
-"""Parse the tools that a prompt describes in text: all that the demo's models without native tools can know of them.
-
-There is one rule per way to write a list of tools:
+"""Parse the tools that a prompt describes in text, the only source for the demo's models without native tools. There is
+one rule for each form of a tool list:
 
 - JSON objects with a name and a schema: alone, in an array, or inside `function`;
 - a schema as JSON, with the name before it: in a tag or an attribute, as a heading, or at the start of a line;
@@ -22,7 +21,7 @@ from toolglot.ir import Tool
 MAX_FAILURES = 200
 """Braces that turn out not to be JSON, after which the search stops, so that the work stays bounded."""
 MAX_NAME_DISTANCE = 20_000
-"""Characters before a schema that are searched for its name."""
+"""Maximum characters before a schema that are searched for its name."""
 HEADING = "# Tools\n"
 """Heading of toolglot's own prompts."""
 

@@ -141,7 +141,7 @@ class _SampleWriter:
             raise _UnsupportedPatternError from None
 
     def _class(self) -> str:
-        """Return a member of a class such as `[a-z_]`, or of its complement."""
+        """Return a member of a class (`[a-z_]`), or of its complement."""
         excluded = self._peek() == "^"
         self._at += excluded
         members: list[tuple[str, str]] = []

@@ -13,7 +13,7 @@ from toolglot.upstream.demo.turn import DemoTurn
 from toolglot.wire import json
 
 MAX_QUOTE = 2000
-"""Characters of a result to quote."""
+"""Maximum characters of a result to quote."""
 _ARTICLES = {"image": "an image", "audio": "audio", "video": "a video", "document": "a document"}
 
 

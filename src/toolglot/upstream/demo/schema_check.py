@@ -1,4 +1,4 @@
-"""Check a value against a JSON Schema, as far as tools use the standard.
+"""Check a value against the subset of JSON Schema that tools use.
 
 A `pattern` is assumed to match: running an untrusted expression could take forever, and `regex_sample.py` writes values
 that match by construction. Formats, conditions and dependencies are not checked.
@@ -17,7 +17,7 @@ Number = int | float
 
 
 def matches_schema(value: Any, schema: Any, root: Any, depth: int = 0) -> bool:
-    """Tell whether the schema allows the value. `root` is the document that references point into."""
+    """Return whether the schema allows the value. `root` is the document that references point into."""
     if not isinstance(schema, dict):
         return schema is not False
     if depth > MAX_DEPTH:
@@ -47,7 +47,7 @@ def schema_types(schema: dict[str, Any]) -> list[str]:
 
 
 def resolve_reference(reference: Any, root: Any) -> Any:
-    """Return what a reference inside the same document points to; an unresolved one allows everything."""
+    """Return the target of a reference inside the same document; an unresolved one allows everything."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return True
     node = root

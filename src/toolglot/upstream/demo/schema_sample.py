@@ -1,4 +1,4 @@
-"""Construct a value for a JSON Schema: from the wish if it fits, else the simplest allowed value."""
+"""Construct a value for a JSON Schema: from the wish if it fits, otherwise the simplest allowed value."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from toolglot.upstream.demo.schema_check import (
 )
 
 SIMPLE_FROM_DEPTH = 4
-"""From this depth on the simplest value is used: null, an empty list, a plain value."""
+"""Depth from which the simplest value is used: null, an empty list, a plain value."""
 MAX_DEPTH = 24
 MAX_NODES = 3000
-"""References can make a small schema infinite; past this many values the rest is null."""
+"""Maximum number of values; the rest is null. References can make a small schema infinite."""
 MAX_TRIES = 12
 
 FORMATS = {
@@ -116,7 +116,7 @@ class Sampler:
                     yield from self._combine_branches(merged, groups[1:], depth, hops + 1)
 
     def _order_branches(self, branches: list[Any], depth: int) -> list[Any]:
-        """Null last; at depth the simple ones first, so that a recursive schema ends."""
+        """Order branches with null last. At depth, simple ones come first, so that a recursive schema ends."""
 
         def cost(branch: Any) -> int:
             kinds = schema_types(branch) if isinstance(branch, dict) else []
@@ -149,7 +149,7 @@ class Sampler:
         return value
 
     def _option(self, schema: dict[str, Any], options: list[Any], nth: int) -> Any:
-        """Return an option of an enumeration: one that the wish names, else the default, else the first."""
+        """Return an option of an enumeration: the one that the wish names, otherwise the default or the first one."""
         rest = {key: value for key, value in schema.items() if key != "enum"}
         allowed = [option for option in options if matches_schema(option, rest, self._root)] or options
         named = [option for option in allowed if isinstance(option, str) and self._hints.mentions(option)]
@@ -193,7 +193,7 @@ class Sampler:
         ]
 
     def _is_restricted(self, schema: dict[str, Any], items: Any) -> bool:
-        """Tell whether a list of words has constraints that a shell and its command might violate."""
+        """Return whether a list of words has constraints that a shell and its command might violate."""
         return bool(items.keys() - {"type", "description", "title"} or schema.keys() & {"maxItems", "prefixItems"})
 
     def _object(self, schema: dict[str, Any], name: str, nth: int, depth: int) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Sampler:
         return {key: self.value(known.get(key, other), key, nth, depth + 1) for key in names}
 
     def _is_wanted(self, name: str, schema: Any, required: list[str]) -> bool:
-        """An optional parameter is set if the wish clearly has a value for it."""
+        """Return whether to set an optional parameter: only if the wish clearly has a value for it."""
         if not isinstance(schema, dict):
             return False
         if options := as_list(schema.get("enum")):

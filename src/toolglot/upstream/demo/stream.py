@@ -1,4 +1,4 @@
-"""Stream an answer: how it is split into pieces, and at what pace."""
+"""Stream an answer in pieces at a given pace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_PAUSES = DemoPace()
 
 
 def stream_pieces(response: Response, encoder: StreamEncoder, faults: InjectedFaults = NO_FAULTS) -> Iterator[bytes]:
-    """Yield the bytes of an answer, about a word at a time; only the first part if it is to break off."""
+    """Yield the bytes of an answer, about a word at a time; only the first part if it should break off."""
     events = list(stream_events(response))
     middle = _cut_point(events) if faults.breaks_off else len(events)
     begun = False

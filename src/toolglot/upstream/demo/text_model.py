@@ -22,7 +22,7 @@ _ONE_CALL = re.compile(r"at most one call", re.IGNORECASE)
 
 
 def answer_as_text(request: Request, understood: Request, text_format: str) -> Response:
-    """Answer a request with calls as text. `understood` is what the model read from it."""
+    """Answer a request with calls as text. `understood` is the request as the model read it."""
     response = answer(understood)
     calls = [block for block in response.content if isinstance(block, ToolCall)]
     if calls:
@@ -34,7 +34,7 @@ def answer_as_text(request: Request, understood: Request, text_format: str) -> R
 
 
 def read_text_request(request: Request, text_format: str) -> Request:
-    """Return what a model understands of a request that describes everything as text."""
+    """Return the request that a model reads from a prompt that describes everything as text."""
     told = _text_of(request, "system", "developer")
     one = not find_prompt(text_format).several or _ONE_CALL.search(told) is not None
     plain = replace(

@@ -15,7 +15,7 @@ MAX_CALLS = 8
 MIN_SCORE = 3
 """Minimum score for a tool to be called."""
 FEW_TOOLS = 5
-"""With at most this many tools, the user wants to see one called even if none fits the request."""
+"""Number of tools up to which one is called even if none fits the request."""
 
 MUTATING_VERBS = frozenset(
     """write edit delete remove replace update create kill send move rename apply patch insert drop set schedule spawn
@@ -40,7 +40,7 @@ SYNONYMS: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     ),
     (frozenset({"time", "clock", "hour", "late", "early"}), frozenset({"time", "clock", "timezone"})),
 )
-"""Words of a wish, and the words in a tool's name that they mean."""
+"""Words of a wish, and the corresponding words in a tool's name."""
 
 
 class Pick(Struct, frozen=True):

@@ -188,9 +188,9 @@ def _reasoning_indices(response: Response) -> list[int]:
 
 
 def _gemini_signed_indices(response: Response) -> list[int]:
-    """Gemini signs the first call of a step, or the last part of an answer without calls, and never the thoughts. Since
-    its third generation, calls are signed whether thoughts are shown or not:
-    https://ai.google.dev/gemini-api/docs/thought-signatures"""
+    """Return the indices of the parts that Gemini signs: the first call of a step, or the last part of an answer
+    without calls. It never signs thoughts. Since its third generation, calls are signed whether thoughts are shown or
+    not: https://ai.google.dev/gemini-api/docs/thought-signatures"""
     calls = [place for place, block in enumerate(response.content) if isinstance(block, ToolCall)]
     if not _reasoning_indices(response):
         return calls[:1] if _SIGNS_CALLS.search(response.model) else []

@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult
 
 MAX_WISH = 4000
-"""Characters of a wish that are read."""
+"""Maximum characters of a wish that are read."""
 
 _TAG = re.compile(r"<([A-Za-z]+(?:[-_][A-Za-z]+)+|INSTRUCTIONS)(?:\s[^<>]*)?>")
 """Agents wrap context in tags of several words: `<system-reminder>`, `<environment_context>`, `<session_context>`."""
@@ -32,7 +32,7 @@ class DemoTurn(Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...] = ()
     media: tuple[Media, ...] = ()
     rounds: int = 0
-    """How many times results have arrived."""
+    """Number of times that results have arrived."""
     folder: str | None = None
     """The working directory of the user's agent, if the agent names it."""
 
@@ -54,7 +54,7 @@ def read_turn(request: Request) -> DemoTurn:
             continue
         has_results = any(isinstance(block, ToolResult) for block in message.content)
         # Text right after results belongs to them: clients put images, reminders and "go on" there. If it counted as a
-        # new wish, a client that always adds text would never end.
+        # new wish, a client that always adds text would loop forever.
         said = "" if behind_results or has_results else _last_text(message)
         if said:
             wish, calls, results, media = said, [], [], []

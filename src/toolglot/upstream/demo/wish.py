@@ -86,7 +86,7 @@ def split_clauses(wish: str) -> tuple[Clause, ...]:
         if cut is None or (cut == "," and _is_enclosed(wish, match.start())):
             continue
         parts.append((wish[start : match.start()], begins))
-        # The clause keeps its "then", which says that it waits for the clauses before it.
+        # The clause keeps its "then", which means that it waits for the earlier clauses.
         start = match.start("then") if match["then"] else match.end()
         begins = cut[0] in ".!?;:\n"
     parts.append((wish[start:], begins))
@@ -153,10 +153,10 @@ def _find_names(prose: str, begins: bool) -> tuple[str, ...]:
 
 
 def _is_subject(prose: str, first: re.Match[str]) -> bool:
-    """The first word of a sentence is a name if it is alone, or if something is said about it."""
+    """Return whether the first word of a sentence is a name: it is alone, or is the subject of the sentence."""
     return first[0].lower() not in PLAIN_WORDS and _SUBJECT.match(prose, first.end()) is not None
 
 
 def _names_after_preposition(prose: str) -> tuple[str, ...]:
-    """Without capital letters a name may still follow a preposition: "weather in paris"."""
+    """Find names after prepositions, which may lack capital letters: "weather in paris"."""
     return tuple(word for word in _AFTER.findall(prose) if word.lower() not in PLAIN_WORDS)

@@ -1,13 +1,14 @@
 """One connection to an upstream: writes a request and delivers its answer to a receiver as the socket is read.
 
-This module creates no tasks or timers. Everything that one read of the socket brings is delivered during that read: the
+This module creates no tasks or timers. All data of one socket read is delivered during that read: the
 head, then all body bytes joined, then the end. The pool's sweep (`pool.py`) finds timeouts by comparing `heard` and
 `limit` periodically.
 
-httptools parses the answer in strict mode, unless its head is known (`known_answers.py`). What httptools refuses is
-refused here: a length beside chunks, two lengths, bare line feeds, folded headers. A transfer encoding other than
-chunked, a 101 that was not requested, and too many or too large headers are refused as well. A connection is reused
-only if its answer ended where its framing says, nothing came after it, and the request was completely written.
+httptools parses the answer in strict mode, unless its head is known (`known_answers.py`). This module refuses
+everything that httptools refuses: a length beside chunks, two lengths, bare line feeds, folded headers. A transfer
+encoding other than chunked, a 101 that was not requested, and too many or too large headers are refused as well. A
+connection is reused only if its answer ended where its framing says, nothing came after it, and the request was
+completely written.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ class Connection(asyncio.Protocol):
         self.destination = destination
         self.sending: InFlightRequest | None = None
         self.heard = 0.0
-        """Time at which the last data came, or the waiting began."""
+        """Time of the last data, or of the start of waiting."""
         self.limit = inf
-        """Seconds from then on."""
+        """Maximum seconds from that time."""
         self.used = False
         self._pool = pool
         self._loop = loop
@@ -145,7 +146,7 @@ class Connection(asyncio.Protocol):
         return sending
 
     def _write_pieces(self) -> None:
-        """Write what is left of a large body as fast as the upstream reads it: some pieces per turn of the loop."""
+        """Write the rest of a large body as fast as the upstream reads it, a few pieces per turn of the loop."""
         self._writing = False
         for _ in range(PIECES_PER_TURN):
             if not self._writable or self._rest is None or self.transport.is_closing():
@@ -169,7 +170,7 @@ class Connection(asyncio.Protocol):
     # Waiting
 
     def expect(self, limit: float) -> None:
-        """Start waiting: something must come within `limit` seconds."""
+        """Start waiting: data must arrive within `limit` seconds."""
         now = self._loop.time()
         if self.limit == inf and self._progress is not None:
             self._progress.pause(now - self.heard)
@@ -209,15 +210,15 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def deadline(self) -> float:
-        """Time at which this connection has waited too long. An upstream cannot be late while its socket is not
-        read."""
+        """Return the time at which this connection has waited too long. An upstream cannot be late while its socket is
+        not read."""
         if self.sending is None or self._paused or self.limit == inf:
             return inf
         silent = self.heard + self.limit
         return silent if self._progress is None else min(silent, self._progress.deadline)
 
     def on_deadline(self) -> None:
-        """The deadline has passed."""
+        """Handle a passed deadline."""
         sending = self.sending
         if sending is None:
             return
@@ -293,8 +294,9 @@ class Connection(asyncio.Protocol):
             self._pause_for_other_sockets()
 
     def _on_unsolicited_data(self) -> None:
-        """Data without a request, such as a 408 on an idle connection. Taken as the answer to the next request, it
-        would shift all later answers."""
+        """Handle data without a request, for example a 408 on an idle connection. As the answer to the next request, it
+        would shift all later answers.
+        """
         self._pool.forget(self)
         self._parser = None
         if hasattr(self, "transport"):  # inside a tunnel, data may arrive before `connection_made`
@@ -337,7 +339,7 @@ class Connection(asyncio.Protocol):
         sending.receiver.on_end()
 
     def _release(self) -> None:
-        """The answer has ended: return the connection to the pool if it can be reused."""
+        """Return the connection to the pool after an answer, if it can be reused."""
         self.sending = None
         if self._paused:
             self._paused = False

@@ -40,7 +40,7 @@ class Destination(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_tunneled(self) -> bool:
-        """Tell whether the proxy only forwards bytes and does not read the request."""
+        """Whether the proxy only forwards bytes and does not read the request."""
         return self.proxy is not None and self.tls is not None
 
 

@@ -17,24 +17,24 @@ class AnswerReceiver(Protocol):
     """Callbacks for an answer. None follows after `on_whole`, `on_end`, `on_broken` or `InFlightRequest.abort`."""
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
-        """Header names are in lower case; repeated fields are joined."""
+        """Handle the head of an answer. Header names are in lower case; repeated fields are joined."""
         ...
 
     def on_body(self, data: bytes) -> None:
-        """All body bytes of one socket read; never empty."""
+        """Handle all body bytes of one socket read; never empty."""
         ...
 
     def on_end(self) -> None:
-        """The body is complete. The connection is already back in the pool, or closed."""
+        """Handle the end of the body. The connection is already back in the pool, or closed."""
         ...
 
     def on_whole(self, headers: dict[str, str], body: bytes) -> None:
-        """A successful answer that arrived in one read, in place of the other callbacks. The connection is already back
-        in the pool."""
+        """Handle a successful answer that arrived in one read. Replaces the other callbacks. The connection is already
+        back in the pool."""
         ...
 
     def on_broken(self, error: TransportError) -> None:
-        """There is no answer, or it is incomplete. Everything received before the break has been delivered."""
+        """Handle a missing or incomplete answer. All data received before the break has been delivered."""
         ...
 
 
@@ -46,13 +46,13 @@ class InFlightRequest(Struct, eq=False):
     """May be replaced while the answer is received."""
     timeouts: Timeouts
     bodiless: bool
-    """The answer has no body even if its head announces one: an answer to HEAD."""
+    """True if the answer has no body even if its head announces one: an answer to HEAD."""
     reused: bool
-    """Sent on a reused connection."""
+    """True if the request was sent on a reused connection."""
     began: bool = False
-    """The head of the answer has been delivered."""
+    """True if the head of the answer has been delivered."""
     unanswered: bool = False
-    """The connection was closed before the first byte of the answer."""
+    """True if the connection was closed before the first byte of the answer."""
 
     def pause(self) -> None:
         """Stop reading from the socket. Data that was already read is still delivered."""

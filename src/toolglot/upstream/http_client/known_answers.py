@@ -39,7 +39,7 @@ class KnownHead(Struct, frozen=True, eq=False):
 
 
 MAX_HEAD = 4096
-"""Bytes of a head that can be recognized: fewer than the limit of a single field."""
+"""Maximum bytes of a head that can be recognized: fewer than the limit of a single field."""
 RELEARN_AFTER = 256
 """Answers to parse before building another expression, which costs as much as parsing a hundred."""
 
@@ -61,18 +61,19 @@ class _LastHead(KnownHead, frozen=True, eq=False):
 
 
 class _HeadPattern(Struct, frozen=True):
-    """Heads with the same fields: their names, and the expression that extracts their values."""
+    """Pattern of heads with the same fields: the names of the fields, and the expression that extracts their values."""
 
     names: tuple[str, ...]
     length: int
     """Index of the content length among the fields."""
     find: Callable[[str], re.Match[str] | None]
     breaks: bytes
-    """The ends of all lines but the last."""
+    """The line endings of all lines except the last."""
 
 
 class KnownAnswers:
-    """Known heads of one upstream: of successful answers with a content length on a reusable connection."""
+    """Known response heads of one upstream. Only heads of successful answers with a content length, on a reusable
+    connection, are kept."""
 
     __slots__ = ("_kind", "_last", "_unknown")
 

@@ -37,7 +37,7 @@ def parse_http_url(text: str) -> Url:
 
 
 def error_reason(error: BaseException) -> str:
-    """Return the reason in the words of the operating system only: other texts may repeat credentials."""
+    """Return the reason in the operating system's wording, because other texts may repeat credentials."""
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
     if isinstance(inner, ssl.SSLCertVerificationError):
         return inner.verify_message or "the certificate is not valid"

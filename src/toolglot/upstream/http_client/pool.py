@@ -88,7 +88,7 @@ class ConnectionPool:
         self._free += 1
 
     def give_back(self, connection: Connection) -> None:
-        """The connection becomes idle and its slot is released."""
+        """Take back an idle connection and release its slot."""
         if self._closed:
             connection.transport.close()
         else:
@@ -116,8 +116,8 @@ class ConnectionPool:
             idle.remove(connection)
 
     def discard_idle(self, destination: Destination) -> None:
-        """A reused connection turned out to be closed, so other idle ones to `destination` may be, too. A retry must
-        get a new one."""
+        """Discard the idle connections to `destination`. A reused one was closed, so others may be, too, and a retry
+        must get a new one."""
         for connection in self._idle.pop(destination, ()):
             connection.transport.close()
 

@@ -13,7 +13,7 @@ from toolglot.upstream.transport import TransportError
 
 class HttpReply:
     """Receives an answer and buffers it until it is read. Beyond `READ_BUFFER` the socket is not read, so at most one
-    more read is buffered; the rest stays with the upstream. Silence counts only while somebody waits for the next
+    more read is buffered; the rest stays with the upstream. Silence counts only while a caller waits for the next
     bytes."""
 
     def __init__(self, host: str) -> None:

@@ -85,7 +85,7 @@ class HttpTransport:
         )
 
     def _tls_context(self) -> ssl.SSLContext:
-        """Created on first use: reading the certificates takes longer than everything else."""
+        """Create the TLS context on first use, because reading the certificates takes longer than everything else."""
         if self._tls is None:
             self._tls = resuming_context(self._environment)
         return self._tls
@@ -108,7 +108,8 @@ class HttpTransport:
     async def connect(
         self, destination: Destination, request_head: bytes, body: bytes, timeouts: Timeouts, receiver: AnswerReceiver
     ) -> InFlightRequest:
-        """Same as `begin`, on a new connection or on one that becomes idle meanwhile. Raises `TransportError`."""
+        """Begin the call as `begin` does, on a new connection or on one that becomes idle meanwhile. Raises
+        `TransportError`."""
         connection = await self._connection(destination, timeouts, fresh=False)
         return connection.send(request_head, body, timeouts, receiver, self._open_pool().loop.time())
 

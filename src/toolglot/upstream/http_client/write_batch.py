@@ -2,7 +2,7 @@
 
 A write wakes the process that waits for the socket, which is most of the cost of a small write. Under load, that
 process sleeps again before the next write; several writes in a row find it awake. Without load, there is nothing to
-batch and the end of the turn is an additional callback: then the next writes are not batched.
+batch, and the end of the turn costs an additional callback. Then the next writes are not batched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from weakref import WeakKeyDictionary
 
 SMALL_BATCH = 2
-"""Batches up to this size are not worth it."""
+"""Batches up to this size do not pay off."""
 UNBATCHED_WRITES = 4
 """Writes that skip batching after a small batch."""
 MAX_BATCH = 32
@@ -72,5 +72,5 @@ _batches: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatch] = WeakKeyDict
 
 
 def write_batch_for(loop: asyncio.AbstractEventLoop) -> WriteBatch:
-    """All writers of a loop share one batch, or nothing could be batched."""
+    """Return the batch of a loop, which all its writers share."""
     return _batches.setdefault(loop, WriteBatch())

@@ -121,8 +121,8 @@ class RecordingIndex:
     def next_redacted(
         self, wanted: RequestFingerprint, live: Callable[[], Sequence[RequestPart]]
     ) -> RecordedCallEntry | None:
-        """Same as `next` among redacted recordings, those with the smallest redactions first. `live` returns the parts
-        of the request."""
+        """Return the next match, as `next` does, among redacted recordings: those with the smallest redactions first.
+        `live` returns the parts of the request."""
         alike = [entry for entry in self._with_holes.get(wanted.shape, ()) if _may_match(entry.asked, wanted)]
         alike.sort(
             key=lambda entry: (redaction_gap(entry.asked, wanted), entry.asked.model != wanted.model, entry.order)
@@ -227,7 +227,7 @@ def _read_entries(file: Path) -> Iterator[RecordedCallEntry]:
 
 
 def _may_match(then: RequestFingerprint, now: RequestFingerprint) -> bool:
-    """Tell whether the parts without redactions are the same."""
+    """Return whether the parts without redactions are the same."""
     return len(then.solid) == len(now.solid) and all(
         one is None or one == other for one, other in zip(then.solid, now.solid, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Carry the time, the id and the model of a recorded answer to the exchange that answers today.
+"""Carry the time, the id and the model of a recorded answer to the current exchange.
 
 An upstream may omit the first two (Anthropic sends no time, others no id). The gateway then takes them from a clock and
 from randomness, so a recorded reply carries them in headers of our own. Otherwise the same request would never get the
@@ -24,7 +24,7 @@ ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
 ISSUER = "x-toolglot-recorded-issuer"
 RECORDING = "x-toolglot-recording"
-"""Header for the client: which recording the answer comes from, and how its request differed."""
+"""Header for the client: the recording that the answer comes from, and the difference of its request."""
 
 INEXACT_MATCHES: Mapping[str, str] = {
     "changed": "the recorded request had other ids, dates or times",
@@ -54,7 +54,7 @@ def match_headers(match: str, recording: str) -> dict[str, str]:
 
 
 def apply_labels(exchange: ExchangeCore, upstream: Upstream, headers: Mapping[str, str]) -> None:
-    """If the reply is recorded, label its answer as the recorded one was."""
+    """Label the answer of a recorded reply like the recorded answer."""
     if ANSWER_ID in headers and isinstance(upstream.transport, RecordedTransport):
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = headers.get(MODEL, asked) != asked

@@ -1,6 +1,6 @@
 """Decide when two requests to an upstream are the same.
 
-They are the same if they ask for the same in the same dialect. These differences are ignored:
+They are the same if they have the same meaning in the same dialect. These differences are ignored:
 
 - the order of members, whether a whole number has a point (1 or 1.0), the address before the last part of the path, the
   headers, the query;
@@ -34,7 +34,7 @@ from toolglot.recordings.volatile_text import VolatilePattern, replace_volatile
 from toolglot.wire import json
 
 VOLATILE: Mapping[str, tuple[str, ...]] = ByDialect(lambda manifest: manifest.volatile)
-"""Members of a request that do not describe what is asked."""
+"""Members of a request that do not affect its meaning."""
 
 
 _REDACTED_MEMBERS = VolatilePattern(re.compile(rb"\[redacted\]"))
@@ -59,7 +59,7 @@ class RequestFingerprint(Struct, frozen=True, kw_only=True):
     parts: bytes
     """Hashes of its parts, four bytes each, to find the nearest recording."""
     model: str = ""
-    """From the address or the body."""
+    """The model's name, from the address or the body."""
     shape: bytes = b""
     """Equal for requests with the same members and an equally long conversation."""
     solid: tuple[bytes | None, ...] = ()
@@ -74,11 +74,11 @@ class RequestPart(Struct, frozen=True):
     name: str
     told: bytes
     open: bytes
-    """Without values that change between runs, but with redacted ones."""
+    """The part without values that change between runs, but with redacted ones."""
 
     @property
     def lasting(self) -> bytes:
-        """Without values that change between runs."""
+        """Return the part without values that change between runs."""
         return replace_volatile(_REDACTED_MEMBERS, self.open)
 
 
@@ -97,7 +97,7 @@ def request_document(dialect: str, body: bytes) -> Any:
 
 
 def without_volatile(dialect: str, value: Any) -> Any:
-    """Remove members that do not describe what is asked."""
+    """Remove members that do not affect the meaning of a request."""
     if not isinstance(value, dict):
         return value
     return {name: member for name, member in value.items() if name not in VOLATILE.get(dialect, ())}
@@ -177,7 +177,7 @@ def _request_model(url: str, value: Any) -> str:
 
 
 def matches_redacted(then: Sequence[RequestPart], now: Sequence[RequestPart]) -> bool:
-    """Tell whether a recorded request equals this one except for its redactions."""
+    """Return whether a recorded request equals this one except for its redactions."""
     return len(then) == len(now) and all(
         one.name == other.name and (one.lasting == other.lasting or matches_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)

@@ -14,7 +14,7 @@ from toolglot.upstream.replay.labels import label_headers
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 Speed = ReplaySpeed
-"""Without delays, or at the recorded speed."""
+"""Speed of a replay: without delays, or as recorded."""
 
 _FAILURES: tuple[TransportFailure, ...] = get_args(TransportFailure)
 

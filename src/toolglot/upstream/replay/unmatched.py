@@ -13,9 +13,9 @@ from toolglot.upstream.transport import UpstreamCall
 
 CODE = "no_recording"
 MAX_DIFFERENCES = 5
-"""Number of differences to list."""
+"""Maximum number of differences to list."""
 MAX_VALUE_CHARS = 80
-"""Characters of each value."""
+"""Maximum characters of each value."""
 UNSEEN = "only in what was redacted, or in what changes from run to run"
 
 
@@ -55,7 +55,7 @@ def _describe_other_dialects(index: RecordingIndex) -> str:
 
 
 def _describe_difference(difference: Difference) -> str:
-    # Lazy: only the values that a difference has can be shown.
+    # Lazy, because only the values of differences are shown.
     then, now = (
         partial(format_value, difference.then, MAX_VALUE_CHARS),
         partial(format_value, difference.now, MAX_VALUE_CHARS),
