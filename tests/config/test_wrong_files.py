@@ -26,6 +26,15 @@ _MODEL = '[models.m]\nupstream = "demo"\n'
 
 WRONG = [
     Wrong(
+        "servers of a team",
+        "a.toml",
+        '[team]\ndatabase = "mysql://db/x"\nlimits = "memcached://cache"\n',
+        [
+            "a.toml:2:1: team.database: expected a file, or a URL that begins with postgresql:// or postgres://",
+            "a.toml:3:1: team.limits: expected a file, or a URL that begins with redis:// or rediss:// or unix://",
+        ],
+    ),
+    Wrong(
         "prices that say too little",
         "a.toml",
         '[prices.mine]\ninput = 1\n[prices."local/mine"]\noutput = 1\n[prices.yours]\ninput = 0\noutput = 0\n'
@@ -245,7 +254,7 @@ WRONG = [
             "key_header, headers, models, default_model, quirks, verbatim, cache_marks, max_history_messages, "
             "max_tool_results, "
             "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, replay_speed, history, "
-            "timeouts, retries, breaker",
+            "timeouts, retries, breaker, pool",
         ],
     ),
     Wrong(
