@@ -269,12 +269,12 @@ REFUSED = [
         deployment(max_retries=1, num_retries=2), "model_list[0].litellm_params.num_retries", "not used: max_retries"
     ),
     Refused(
-        deployment(headers={"a": "1"}, extra_headers={"A": "2"}), "model_list[0].litellm_params.headers.a", "twice"
+        deployment(headers={"a": "1"}, extra_headers={"A": "2"}), "model_list[0].litellm_params.headers.a", "duplicate"
     ),
     Refused(
         {**deployment(), "router_settings": {"model_group_alias": {"m": "m"}}},
         "router_settings.model_group_alias.m",
-        "there is a model of this name",
+        "a model has this name",
     ),
     Refused(
         {
@@ -308,10 +308,10 @@ REFUSED = [
         "Providers[0]",
         "decides what this provider's API is",
     ),
-    Refused(provider(api_base_url="https://x.example/v1"), "Providers[0]", "the address has no path of an API"),
+    Refused(provider(api_base_url="https://x.example/v1"), "Providers[0]", "the address has no API path"),
     Refused(provider(transformer={"use": ["mine"]}), "Providers[0].transformer.use[0]", "no transformer of this kind"),
     Refused({"Providers": [{"name": "p"}]}, "Providers[0]", "a provider needs"),
-    Refused({**provider(), "Router": {"default": "q,x"}}, "Router.default", "no provider of this name"),
+    Refused({**provider(), "Router": {"default": "q,x"}}, "Router.default", "no imported provider has this name"),
     Refused({**provider(), "Router": {"default": "x"}}, "Router.default", "expected `provider,model`"),
     Refused({**provider(), "HOST": "0.0.0.0"}, "HOST", "needs a key"),
     Refused({**provider(), "PORT": 99999}, "PORT", "<= 65535"),

@@ -184,9 +184,9 @@ def test_a_viewer_reads_and_does_not_change(tmp_path: Path, provider: Provider) 
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
-        ({"groups": []}, "none of the groups"),
-        ({"groups": None}, "none of the groups"),
-        ({"groups": "platform-other"}, "none of the groups"),
+        ({"groups": []}, "not in any group that has access"),
+        ({"groups": None}, "not in any group that has access"),
+        ({"groups": "platform-other"}, "not in any group that has access"),
         ({"iss": "https://other.example"}, "another issuer"),
         ({"aud": "other"}, "another client"),
         ({"aud": ["box", "other"]}, "another client"),
