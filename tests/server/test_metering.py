@@ -263,6 +263,15 @@ def test_a_stream_that_its_client_left_is_charged_by_an_estimate(site: Site) -> 
     assert row.nano_usd == row.fresh_tokens * 1000 + row.output_tokens * 10_000
 
 
+def test_a_stream_of_a_local_model_that_its_client_left_costs_nothing_and_is_not_unpriced(tmp_path: Path) -> None:
+    with stage(team=configured(tmp_path), dialects=("openai_chat",)) as played:
+        desk = Desk(tmp_path, played.running)
+        left_by_the_client(played, desk.create("left"))
+        row = desk.spend("left", 1)
+    assert (row.nano_usd, row.unpriced, row.estimated) == (0, 0, 1)
+    assert row.output_tokens > 0
+
+
 @pytest.mark.parametrize("name", ["refused_by_the_upstream", "left_before_an_answer"])
 def test_a_request_without_an_answer_costs_nothing(site: Site, name: str) -> None:
     key = site.create(f"nothing.{name}")

@@ -214,7 +214,10 @@ class RequestMeter(Struct, eq=False):
                 usage = self._estimate(context, usage)
                 counts = billed_tokens(usage)
                 assert counts is not None
-            if nano is None and (price := self.pricing.find(charge.upstream, charge.model).price) is not None:
+            found = self.pricing.find(charge.upstream, charge.model)
+            if not found.is_due:
+                nano = 0
+            elif nano is None and (price := found.price) is not None:
                 nano = cost_of(usage, price) if is_estimated else None
                 if nano is None:  # the rate is unknown: the cost must be neither zero nor too low
                     nano, is_estimated = ceiling_of(price, input_tokens=counts.input, output_tokens=counts.output), True
