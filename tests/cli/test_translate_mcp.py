@@ -112,6 +112,6 @@ def test_what_is_no_result_is_told_with_its_place(target: str) -> None:
 
 def test_a_result_of_a_dialect_without_a_name_becomes_text_when_it_is_given_one() -> None:
     message = {"role": "tool", "tool_call_id": "a", "content": "x"}
-    assert "give --name" in translate("openai_chat", "text:hermes_json", "result", message).stderr
+    assert "use --name" in translate("openai_chat", "text:hermes_json", "result", message).stderr
     named = translate("openai_chat", "text:hermes_json", "result", message, "--name", "f")
     assert named.stdout == "<tool_response>\nx\n</tool_response>\n"

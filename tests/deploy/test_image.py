@@ -111,6 +111,9 @@ for folder in $4; do
 done
 mount -o remount,ro overlay "$1/root"
 mount -t tmpfs -o mode=1777 tmpfs tmp
+for folder in $4; do
+  case "$folder" in /tmp/*) mkdir -p ".$folder" && mount --bind "$folder" ".$folder";; esac
+done
 mount -t tmpfs -o uid=65532,gid=65532,mode=700 tmpfs var/lib/toolglot
 mount --rbind /proc proc
 mount --rbind /dev dev
