@@ -112,7 +112,8 @@ done
 mount -o remount,ro overlay "$1/root"
 mount -t tmpfs -o mode=1777 tmpfs tmp
 for folder in $4; do
-  case "$folder" in /tmp/*) mkdir -p ".$folder" && mount --bind "$folder" ".$folder";; esac
+  top="$(echo "$folder" | cut -d / -f 1-3)"
+  case "$top" in /tmp/*) mkdir -p ".$top" && mount --bind "$top" ".$top";; esac
 done
 mount -t tmpfs -o uid=65532,gid=65532,mode=700 tmpfs var/lib/toolglot
 mount --rbind /proc proc
