@@ -113,7 +113,7 @@ mount -o remount,ro overlay "$1/root"
 mount -t tmpfs -o mode=1777 tmpfs tmp
 for folder in $4; do
   top="$(echo "$folder" | cut -d / -f 1-3)"
-  case "$top" in /tmp/*) mkdir -p ".$top" && mount --bind "$top" ".$top";; esac
+  case "$top" in /tmp/*) mkdir -p ".$top" && mount --bind "$top" ".$top" && mount -o remount,bind,ro ".$top";; esac
 done
 mount -t tmpfs -o uid=65532,gid=65532,mode=700 tmpfs var/lib/toolglot
 mount --rbind /proc proc
