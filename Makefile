@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo     a worked translation in the terminal"
 	@echo "make docs     build the documentation site in build/docs/site and check its links; docs-serve shows it"
-	@echo "make test     lint, types and tests, with a sample of the rows of large tables (ten minutes)"
+	@echo "make test     lint, types and tests, with a sample of the rows of large tables (five minutes)"
 	@echo "make test-all all rows, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
@@ -83,7 +83,7 @@ test: announce lint
 	$(BIN)/python -m pytest --quiet --numprocesses auto --rows $(ROWS) --hypothesis-profile quick --ignore=tests/e2e
 
 announce:
-	@echo "make test takes about ten minutes on two cores, and needs no network once everything is installed"
+	@echo "make test takes about five minutes on two cores, and needs no network once everything is installed"
 
 ROWS ?= 2
 
