@@ -65,7 +65,8 @@ def responses(transport: toolglot.httpx_transport) -> str:
     items += [item.model_dump(exclude_none=True) for item in output if item.type in ("function_call", "reasoning")]
     items.append({"type": "function_call_output", "call_id": call.call_id, "output": RESULT})
     with client.responses.stream(model="gpt-5", input=items, tools=tools, store=False) as stream:
-        return stream.get_final_response().output_text
+        text: str = stream.get_final_response().output_text
+        return text
 
 
 def messages(transport: toolglot.httpx_transport) -> str:
@@ -85,7 +86,8 @@ def messages(transport: toolglot.httpx_transport) -> str:
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": RESULT}]},
     ]
     with client.messages.stream(messages=history, **settings) as stream:
-        return stream.get_final_text()
+        text: str = stream.get_final_text()
+        return text
 
 
 def gemini(transport: toolglot.httpx_transport) -> str:
@@ -98,7 +100,7 @@ def gemini(transport: toolglot.httpx_transport) -> str:
     history: list[Any] = [types.Content(role="user", parts=[types.Part(text=PROMPT)])]
     parts: list[types.Part] = []
     for chunk in client.models.generate_content_stream(model="gemini-3-pro", contents=history, config=config):
-        parts += (chunk.candidates or [])[0].content.parts or []  # type: ignore[union-attr]
+        parts += cast("Any", chunk.candidates)[0].content.parts or []
     (call,) = [part.function_call for part in parts if part.function_call]
     result = types.Part.from_function_response(name="weather", response={"output": RESULT})
     assert result.function_response is not None
@@ -135,7 +137,8 @@ async def ask_anthropic(transport: toolglot.httpx_transport) -> str:
     ) as client:
         asked: Any = [{"role": "user", "content": "Hello"}]
         answer = await client.messages.create(model="claude-opus-5-5", max_tokens=100, messages=asked)
-        return answer.content[0].text  # type: ignore[union-attr]
+        text: str = cast("Any", answer.content[0]).text
+        return text
 
 
 async def ask_gemini(transport: toolglot.httpx_transport) -> str:
